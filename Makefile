@@ -1,0 +1,58 @@
+# Everything is set up by the targets themselves: Python 3.11 or newer and make are enough.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+# Further words for pytest, the demo or the benchmarks: make test ARGS="-k claim -x"
+ARGS ?=
+
+.PHONY: help demo test test-fast test-all test-services lint bench clean
+
+help:
+	@echo "make demo           a payment platform under crashes and duplicates, on its own servers (KEEP=1 leaves it running)"
+	@echo "make test           the test suite, on its own PostgreSQL and Valkey"
+	@echo "make test-fast      the tests that start no worker processes: under a minute"
+	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
+	@echo "make test-services  the tests against PostgreSQL, Redis, RabbitMQ and MariaDB installed on this machine"
+	@echo "make lint           ruff, mypy, import-linter, missing migrations"
+	@echo "make bench          the benchmarks"
+	@echo "make clean          remove what the other targets made"
+	@echo 'ARGS="..." is passed on to pytest, the demo and the benchmarks; PYTHON=python3.13 chooses the interpreter.'
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/python -m example_project.demo $(if $(KEEP),--keep) $(ARGS)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not process and not slow" $(ARGS)
+
+test-all: lint
+	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests.matrix fast
+
+test-services: $(INSTALLED)
+	@echo "test-services: no tests against this machine's own services yet; nothing was run."
+
+lint: $(INSTALLED)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.matrix migrations
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""A payment platform that receives webhooks of many tenants and charges each completed payment once."""
