@@ -1,0 +1,75 @@
+"""Celery tasks for Django whose effects happen once, whose work is never lost, whose failures can be seen.
+
+The names below load on first use, so that a project's ``celery.py`` may import this package before
+``django.setup()``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .context import current
+    from .exceptions import (
+        ConfigurationError,
+        DuplicateTask,
+        IdempotencyError,
+        InvalidKey,
+        KeyReused,
+        LeaseLost,
+        ManualReview,
+        OuterTransaction,
+        PermanentError,
+        PoisonTask,
+        RecordedError,
+        ResultNotStored,
+        StoreDown,
+        TaskExit,
+        TaskMemoryError,
+        TransientError,
+    )
+    from .identity import TASK_ID
+    from .states import Category
+    from .task import IdempotentTask, IdempotentTaskMixin
+
+__all__ = [
+    "TASK_ID",
+    "Category",
+    "ConfigurationError",
+    "DuplicateTask",
+    "IdempotencyError",
+    "IdempotentTask",
+    "IdempotentTaskMixin",
+    "InvalidKey",
+    "KeyReused",
+    "LeaseLost",
+    "ManualReview",
+    "OuterTransaction",
+    "PermanentError",
+    "PoisonTask",
+    "RecordedError",
+    "ResultNotStored",
+    "StoreDown",
+    "TaskExit",
+    "TaskMemoryError",
+    "TransientError",
+    "current",
+]
+
+_HOMES = {
+    "TASK_ID": "identity",
+    "Category": "states",
+    "IdempotentTask": "task",
+    "IdempotentTaskMixin": "task",
+    "current": "context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f".{_HOMES.get(name, 'exceptions')}", __name__), name)
+    globals()[name] = value
+    return value

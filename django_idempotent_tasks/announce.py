@@ -1,0 +1,23 @@
+"""Sends the signals: after commit, robustly, so that no receiver can change an outcome."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from django.db import transaction
+from django.dispatch import Signal
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+def announce(signal: Signal, *, sender: str | None, using: str, **arguments: object) -> None:
+    """Send once the open transaction of ``using``, if any, has committed."""
+    if signal.has_listeners(sender):
+        transaction.on_commit(partial(_send, signal, sender, arguments), using=using, robust=True)
+
+
+def _send(signal: Signal, sender: str | None, arguments: dict[str, object]) -> None:
+    for receiver, response in signal.send_robust(sender=sender, **arguments):
+        if isinstance(response, Exception):
+            logger.error("A receiver of a signal failed: %r", receiver, exc_info=response)

@@ -1,0 +1,21 @@
+"""The Django app: connects the listeners, nothing else."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class IdempotentTasksConfig(AppConfig):
+    """Installs the ledger's models, checks and worker hooks."""
+
+    name = "django_idempotent_tasks"
+    verbose_name = "Idempotent tasks"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register checks and connect Celery's worker signals. Touches neither database nor broker."""
+        from . import checks, log, worker  # models exist only from here on
+
+        checks.register()
+        log.connect()
+        worker.connect()

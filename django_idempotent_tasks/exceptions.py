@@ -1,0 +1,98 @@
+"""Every exception of the package. The docstring is the message's meaning and names the remedy."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+class IdempotencyError(Exception):
+    """Base of everything that this package raises."""
+
+
+class ConfigurationError(IdempotencyError, ImproperlyConfigured):
+    """A task option or a setting is wrong. The message says which one and what to write instead."""
+
+
+class InvalidKey(IdempotencyError, ValueError):
+    """A key, scope or fingerprint value has no canonical form. The message names the argument.
+
+    Pass a value of an accepted type (an id instead of an object, a finite number, a non-empty
+    string); nothing was sent and no row was written.
+    """
+
+
+class KeyReused(IdempotencyError):
+    """The same key was used with another payload. No row changed.
+
+    Use a new key for new work, or take the differing argument out of ``fingerprint``.
+    """
+
+
+class DuplicateTask(IdempotencyError):
+    """The key is already taken by another call; raised where ``on_duplicate="raise"``.
+
+    ``reason`` is ``in_progress``, ``already_completed``, ``failed`` or ``in_review``;
+    ``task_id`` is the accepted call.
+    """
+
+    def __init__(self, message: str, *, reason: str = "", task_id: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.task_id = task_id
+
+
+class StoreDown(IdempotencyError):
+    """The ledger's database did not answer. The message was put back on its queue; nothing ran unguarded."""
+
+
+class LeaseLost(IdempotencyError):
+    """This attempt no longer owns its key: its completion was refused and its transaction rolled back.
+
+    Another attempt took over after the lease had run out. Raise ``lease`` when the body holds the
+    GIL (or stops the process) for longer than that.
+    """
+
+
+class OuterTransaction(IdempotencyError):
+    """A leased task was started inside an open transaction, where its claim would be invisible to others.
+
+    Start it outside ``atomic()``, or send it with ``delay_on_commit()``.
+    """
+
+
+class ResultNotStored(IdempotencyError):
+    """The key is completed, but its result is not kept (too large, not JSON, or ``store_result=False``)."""
+
+
+class RecordedError(IdempotencyError):
+    """The key ended in failure earlier; this is the recorded error, the body was not run again.
+
+    Redrive the dead letter to run it again under the same key.
+    """
+
+
+class PermanentError(IdempotencyError):
+    """Raise it in a task: the work can never succeed as it is. It becomes a dead letter at once."""
+
+
+class TransientError(IdempotencyError):
+    """Raise it in a task: the work may succeed later. It is retried by the task's own retry policy."""
+
+
+class ManualReview(IdempotencyError):
+    """Raise it in a task: a person has to decide. The key waits in REVIEW."""
+
+
+class PoisonTask(IdempotencyError):
+    """Workers that ran this key died ``max_crashes`` times; the body was not started again.
+
+    Find the cause (memory, a crashing C library), then redrive the dead letter.
+    """
+
+
+class TaskMemoryError(IdempotencyError, RuntimeError):
+    """The body raised ``MemoryError``. Celery would end the whole worker for it, so it arrives as this."""
+
+
+class TaskExit(IdempotencyError, RuntimeError):
+    """The body called ``sys.exit()``. Celery would take that for a lost worker, so it arrives as this."""

@@ -1,0 +1,146 @@
+"""One daemon thread a process renews all leases that it holds, with one statement a beat."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from django.db import Error as DatabaseError
+
+from .outcomes import Claim, Entry
+from .states import State
+from .stores import get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: A beat every quarter of the lease: three may fail before it is over.
+BEATS_PER_LEASE = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A lease of this process. ``renewed`` is when its last successful renewal began (monotonic)."""
+
+    claim: Claim
+    on_lost: Callable[[], None]
+    renewed: float
+    tried: float
+    lost: bool = False
+
+    @property
+    def next_beat(self) -> float:
+        return self.tried + self.claim.lease / BEATS_PER_LEASE
+
+    @property
+    def deadline(self) -> float:
+        return self.renewed + self.claim.lease
+
+    def lose(self) -> None:
+        if not self.lost:
+            self.lost = True
+            self.on_lost()
+
+
+class Heart:
+    """Renews from the first quarter of a lease on, so that short tasks never pay for a beat."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held: set[_Held] = set()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def holding(self, claim: Claim, on_lost: Callable[[], None]) -> Iterator[None]:
+        """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken or runs out."""
+        now = time.monotonic()
+        held = _Held(claim, on_lost, renewed=now, tried=now)
+        with self._changed:
+            self._held.add(held)
+            self._start()
+            self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held.discard(held)
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="idempotent-heartbeat", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._beat(self._wait())
+
+    def _wait(self) -> list[_Held]:
+        """Sleep until a beat is due; what to renew then. The lock is never held across a statement."""
+        with self._changed:
+            while True:
+                live = [held for held in self._held if not held.lost]
+                pause = min((held.next_beat for held in live), default=None)
+                now = time.monotonic()
+                if pause is not None and pause <= now:
+                    return live
+                self._changed.wait(None if pause is None else pause - now)
+
+    def _beat(self, due: list[_Held]) -> None:
+        began = time.monotonic()
+        for held in due:
+            held.tried = began
+        try:
+            self._renew(due, began)
+        except Exception as error:
+            if not isinstance(error, DatabaseError):
+                logger.exception("A heartbeat failed")
+            for held in due:
+                self._after_failure(held, began)
+
+    def _renew(self, due: list[_Held], began: float) -> None:
+        with get_store().side_connection() as store:
+            renewed = store.renew([held.claim for held in due])
+            for held in due:
+                if held.claim.digest in renewed:
+                    held.renewed = began
+                elif self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
+                    held.lose()
+
+    @staticmethod
+    def _was_lost(entry: Entry | None, held: _Held) -> bool:
+        """Taken by another, gone, or over.
+
+        A row that a completion has locked is not lost, nor is one that this claim itself has just
+        settled: a settlement keeps the token.
+        """
+        if entry is None or entry.token != held.claim.token:
+            return True
+        return entry.state is State.RUNNING and bool(entry.is_open)
+
+    @staticmethod
+    def _after_failure(held: _Held, began: float) -> None:
+        """The database did not answer: beat again soon, and stop trusting a lease that has run out."""
+        held.tried = began - held.claim.lease / BEATS_PER_LEASE + min(1.0, held.claim.lease / 12)
+        if time.monotonic() >= held.deadline:
+            held.lose()
+
+
+_heart = Heart()
+
+
+def holding(claim: Claim, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
+    """Keep ``claim`` alive on this process's heart; a context manager."""
+    return _heart.holding(claim, on_lost)
+
+
+def _new_heart() -> None:
+    """Threads do not survive a fork, but the locks they held do: a child begins with a heart of its own."""
+    global _heart  # noqa: PLW0603  one heart a process is the point
+    _heart = Heart()
+
+
+os.register_at_fork(after_in_child=_new_heart)

@@ -1,0 +1,300 @@
+"""Which piece of work a call is: its digest, scope, key text and fingerprint, and how they travel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from hashlib import sha256
+from inspect import isawaitable
+from reprlib import Repr
+from typing import Any, TypeAlias, cast, final
+from uuid import UUID
+
+from .binding import Binder, as_sent
+from .canonical import canonical_json
+from .exceptions import ConfigurationError, InvalidKey
+from .outcomes import Identity
+
+SCOPE_LENGTH = 120
+KEY_TEXT_LENGTH = 255
+
+_HEADER_VERSION = 1
+_HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
+#: Control characters, line separators, marks that turn the writing direction, surrogates.
+_NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN = "(hidden)"
+_MISSING_TEXT = '{"!missing":true}'
+_NOT_IN_SCOPE = re.compile(r"[\x00\ud800-\udfff]")
+_SHOWN_AS_THEY_ARE = frozenset({str, int, float, bool, type(None), Decimal, UUID, date, datetime, time})
+_SHORT = Repr()
+_SHORT.maxlevel = 3
+
+
+@final
+class Constant:
+    """What stands where neither a name nor a function does: one object, also after copy and pickle.
+
+    It has no canonical form, so it never passes for a key value.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+ALL_ARGUMENTS = Constant("ALL_ARGUMENTS")
+#: ``key=TASK_ID``: every call is work of its own, only redeliveries of one call are duplicates.
+TASK_ID = Constant("TASK_ID")
+DEFAULT = Constant("DEFAULT")
+UNSET = Constant("UNSET")
+MISSING = Constant("MISSING")
+
+Names: TypeAlias = "str | tuple[str, ...]"
+Function: TypeAlias = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRules:
+    """How a task's calls are told apart. Names are those of parameters, or of keywords that the task takes.
+
+    ``key_text`` never shows the arguments in ``sensitive``, nor what a key function makes of a call
+    that has any.
+    """
+
+    binder: Binder
+    key: Constant | Names | Function = ALL_ARGUMENTS
+    scope: str | Function | None = None
+    fingerprint: Constant | Names | Function | None = DEFAULT
+    sensitive: frozenset[str] = frozenset()
+
+
+def identify(
+    task_name: str,
+    rules: KeyRules,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    task_id: str,
+    idempotency_key: object = UNSET,
+    scope: object = UNSET,
+) -> Identity:
+    """Return the identity of one call, the same for the caller's arguments and for what arrives of them.
+
+    Raises InvalidKey, naming what it is about, when a value has no canonical form or cannot be
+    sent, when a key is empty, and when a function of the rules raises or gives a coroutine;
+    TypeError when the arguments do not fit the task.
+    """
+    call = _Call(task_name, rules, args, kwargs)
+    scope_text = call.scope(scope)
+    value, key_text = call.key(idempotency_key, task_id)
+    name = canonical_json(task_name, where="task name")
+    return Identity(
+        digest=_digest(f"[{name},{canonical_json(scope_text, where='scope')},{value}]"),
+        scope=scope_text,
+        key_text=_for_people(key_text),
+        fingerprint=call.fingerprint(stated=idempotency_key is not UNSET),
+    )
+
+
+class _Call:
+    """One call, with its arguments as they arrive in the worker."""
+
+    __slots__ = ("args", "bound", "kwargs", "rules", "task")
+
+    def __init__(self, task: str, rules: KeyRules, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.task = task
+        self.rules = rules
+        self.args, self.kwargs = as_sent(rules.binder, args or (), kwargs or {}, task=task)
+        self.bound = rules.binder(self.args, self.kwargs)
+
+    def key(self, stated: object, task_id: str) -> tuple[str, str]:
+        """Return the canonical text of the key value, and its form for people."""
+        source = self.rules.key
+        if stated is not UNSET or source is TASK_ID:
+            given = source if stated is UNSET else stated
+            return self._stated(given, task_id, where=f"idempotency_key of {self.task}")
+        if callable(source):
+            value, where = self._value_of(source, "key")
+            text, shown = self._stated(value, task_id, where=where)
+            return text, _HIDDEN if self.rules.sensitive else shown
+        return self._text_of(source), self._shown(source)
+
+    def scope(self, stated: object) -> str | None:
+        source = self.rules.scope
+        if stated is not UNSET:
+            return _scope_text(stated, where=f"scope of {self.task}")
+        if source is None:
+            return None
+        value, where = self._value_of(source, "scope")
+        return None if value is MISSING else _scope_text(value, where=where)
+
+    def fingerprint(self, *, stated: bool) -> UUID | None:
+        source = self.rules.fingerprint
+        if source is DEFAULT:
+            source = ALL_ARGUMENTS if stated else None
+        if source is None:
+            return None
+        if callable(source):
+            value, where = self._value_of(source, "fingerprint")
+            return _digest(_filled(value, where=where))
+        return _digest(self._text_of(source))
+
+    def _stated(self, value: object, task_id: str, *, where: str) -> tuple[str, str]:
+        if value is TASK_ID:
+            return f'{{"!task_id":{canonical_json(task_id, where="task id")}}}', task_id
+        text = _filled(value, where=where)
+        return text, str.__str__(value) if isinstance(value, str) else text
+
+    def _text_of(self, source: Constant | Names) -> str:
+        if isinstance(source, Constant):
+            return canonical_json(self.bound, where=f"arguments of {self.task}")
+        if isinstance(source, str):
+            return self._argument_text(source)
+        return f"[{','.join(map(self._argument_text, source))}]"
+
+    def _argument_text(self, name: str) -> str:
+        value, where = self._value_of(name, "key")
+        return _MISSING_TEXT if value is MISSING else canonical_json(value, where=where)
+
+    def _argument(self, name: str) -> object:
+        if name in self.bound:
+            return self.bound[name]
+        if self.rules.binder.any_keyword is None:
+            raise ConfigurationError(f"{self.task} has no argument {name!r}, which its options name")
+        return self._extra().get(name, MISSING)
+
+    def _extra(self) -> dict[str, object]:
+        return cast("dict[str, object]", self.bound.get(self.rules.binder.any_keyword or "", {}))
+
+    def _value_of(self, source: str | Function, option: str) -> tuple[object, str]:
+        if not callable(source):
+            return self._argument(source), f"argument {source!r} of {self.task}"
+        where = f"{option} function of {self.task}"
+        try:
+            result = source(*self.args, **self.kwargs)
+        except Exception as error:
+            raise InvalidKey(
+                f"{where}: it raised {type(error).__name__}; it must return a value for every call"
+            ) from error
+        if isawaitable(result):
+            getattr(result, "close", bool)()  # a coroutine that is never awaited would warn
+            raise InvalidKey(f"{where}: it is asynchronous; write it as a plain function")
+        return result, where
+
+    def _shown(self, source: Constant | Names) -> str:
+        listed = self.bound if isinstance(source, Constant) else source
+        names: list[str] = []
+        for name in (listed,) if isinstance(listed, str) else listed:
+            names.extend(self._extra() if name == self.rules.binder.any_keyword else (name,))
+        return ", ".join([f"{name}={self._shown_value(name)}" for name in names])
+
+    def _shown_value(self, name: str) -> str:
+        return _HIDDEN if name in self.rules.sensitive else _value_text(self._argument(name))
+
+
+def to_header(identity: Identity, *, task_name: str, task_id: str) -> dict[str, object]:
+    """Return the identity as a message header, bound to this task and this task id."""
+    return {
+        "v": _HEADER_VERSION,
+        "task": task_name,
+        "id": task_id,
+        "digest": identity.digest.hex,
+        "scope": identity.scope,
+        "key": identity.key_text,
+        "fp": identity.fingerprint and identity.fingerprint.hex,
+    }
+
+
+def from_header(header: object, *, task_name: str, task_id: str) -> Identity | None:
+    """Return the identity that travelled with a message.
+
+    None when there is none for this task and task id: absent, of another version, malformed, or
+    copied from another call by a project that forwards ``self.request.headers``. Never raises.
+    """
+    if not isinstance(header, dict) or not _is_addressed(header, task_name=task_name, task_id=task_id):
+        return None
+    digest, fingerprint, scope, key_text = map(header.get, ("digest", "fp", "scope", "key"))
+    if not (
+        _is_hex(digest)
+        and (fingerprint is None or _is_hex(fingerprint))
+        and (scope is None or (isinstance(scope, str) and _scope_problem(scope) is None))
+        and (isinstance(key_text, str) and len(key_text) <= KEY_TEXT_LENGTH)
+    ):
+        return None
+    return Identity(
+        UUID(digest), scope, _for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
+    )
+
+
+def _is_addressed(header: dict[object, object], *, task_name: str, task_id: str) -> bool:
+    is_ours = header.get("v") == _HEADER_VERSION and type(header["v"]) is int  # not True, which equals 1
+    return is_ours and header.get("task") == task_name and header.get("id") == task_id
+
+
+def _is_hex(value: object) -> bool:
+    return isinstance(value, str) and _HEX_DIGEST.fullmatch(value) is not None
+
+
+def _filled(value: object, *, where: str) -> str:
+    text = canonical_json(value, where=where)
+    if text in {"null", '""'}:
+        raise InvalidKey(f"{where}: it is empty; give a value that names this piece of work")
+    return text
+
+
+def _scope_text(value: object, *, where: str) -> str | None:
+    kind = type(value)
+    if value is None:
+        return None
+    if issubclass(kind, str):
+        text = str.__str__(value)
+    elif issubclass(kind, int) and kind is not bool:
+        text = canonical_json(value, where=where)
+    elif issubclass(kind, UUID):
+        text = str(value)
+    else:
+        raise InvalidKey(
+            f"{where}: a {kind.__qualname__} cannot be a scope; give a str, an int, a UUID or None"
+        )
+    problem = _scope_problem(text)
+    if problem is not None:
+        raise InvalidKey(f"{where}: {problem}")
+    return text
+
+
+def _scope_problem(text: str) -> str | None:
+    if len(text) > SCOPE_LENGTH:
+        return f"a scope has at most {SCOPE_LENGTH} characters; give the tenant's id"
+    if _NOT_IN_SCOPE.search(text):
+        return "NUL and lone surrogates cannot be stored in a scope; give the tenant's id"
+    return None
+
+
+def _value_text(value: object) -> str:
+    if type(value) in _SHOWN_AS_THEY_ARE:
+        return _shortened(str(value))
+    return "(missing)" if value is MISSING else _SHORT.repr(value)
+
+
+def _shortened(text: str) -> str:
+    # Both ends are kept: keys made of a long prefix and a number stay apart.
+    return text if len(text) <= KEY_TEXT_LENGTH else f"{text[:190]}…{text[-64:]}"
+
+
+def _for_people(text: str) -> str:
+    text = _shortened(text)
+    return text if text.isprintable() else _NOT_FOR_PEOPLE.sub("\ufffd", text)
+
+
+def _digest(text: str) -> UUID:
+    return UUID(bytes=sha256(text.encode("ascii")).digest()[:16])

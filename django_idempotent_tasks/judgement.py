@@ -1,0 +1,69 @@
+"""Whether a failed attempt is retried: our exceptions, ``classify``, the lists, then Celery's own rules."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from .exceptions import ManualReview, PermanentError, TransientError
+from .options import Policy
+from .states import Category
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+class Judgement(Enum):
+    """What is known about an error."""
+
+    PERMANENT = "permanent"
+    TRANSIENT = "transient"
+    REVIEW = "review"
+    UNKNOWN = "unknown"
+
+
+_OURS = (
+    (PermanentError, Judgement.PERMANENT),
+    (TransientError, Judgement.TRANSIENT),
+    (ManualReview, Judgement.REVIEW),
+)
+_CATEGORIES = {
+    Category.FATAL: Judgement.PERMANENT,
+    Category.RETRYABLE: Judgement.TRANSIENT,
+    Category.MANUAL_REVIEW: Judgement.REVIEW,
+}
+
+
+def judge(error: BaseException, policy: Policy) -> Judgement:
+    """The first rule that knows the error."""
+    for kind, judgement in _OURS:
+        if isinstance(error, kind):
+            return judgement
+    return _by_classifier(error, policy) or _by_lists(error, policy)
+
+
+def _by_classifier(error: BaseException, policy: Policy) -> Judgement | None:
+    """The project's own function; one that fails decides nothing, since the task's error matters more."""
+    if policy.classify is None:
+        return None
+    try:
+        category = policy.classify(error)
+    except Exception:
+        logger.exception("classify failed on %s", type(error).__name__)
+        return None
+    if category is None:
+        return None
+    try:
+        return _CATEGORIES[Category(category)]  # type: ignore[arg-type]  # whatever a project returns
+    except ValueError:
+        logger.error("classify returned %r; return a Category or None", category)  # noqa: TRY400
+        return None
+
+
+def _by_lists(error: BaseException, policy: Policy) -> Judgement:
+    if isinstance(error, policy.permanent_errors):
+        return Judgement.PERMANENT
+    if isinstance(error, policy.transient_errors):
+        return Judgement.TRANSIENT
+    if isinstance(error, policy.review_errors):
+        return Judgement.REVIEW
+    return Judgement.UNKNOWN

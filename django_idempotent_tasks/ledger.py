@@ -1,0 +1,174 @@
+"""The ledger's verbs: claim, complete, retry, fail. Each is a bounded number of single statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import signals
+from .announce import announce
+from .conf import settings
+from .exceptions import KeyReused
+from .options import Policy
+from .outcomes import Answer, Call, Claim, Entry, Grant
+from .results import encode_error
+from .states import Category, Reason, State
+from .stores import LedgerStore
+from .verdict import Step, Verdict, decide
+
+#: How often a claim reads again when somebody was faster, before the call is rescheduled.
+READS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The call may run."""
+
+    claim: Claim
+    took_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call may run later: its key is held or not due for ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Another call has the key."""
+
+    reason: str
+    holder: str
+    answer: Answer
+    opens_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """This very call ended earlier."""
+
+    answer: Answer
+
+
+Outcome = Claimed | Waiting | Refused | Answered
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The verbs on one store for one task's policy."""
+
+    store: LedgerStore
+    policy: Policy
+
+    def claim(self, call: Call, *, owner: str, read_first: bool) -> Outcome:
+        """Claim the key of ``call``, or say why not.
+
+        A first delivery inserts first; ``read_first`` (redelivered, retried) saves the INSERT that
+        would fail. Raises :class:`KeyReused` for another payload under the key. May raise the
+        database's errors; after one, call again with the same ``owner``: a claim that was granted
+        unseen is recognised by it.
+        """
+        verdict = Verdict(Step.INSERT)
+        entry = None
+        if read_first:
+            entry, verdict = self._look(call, owner)
+        for _ in range(READS):
+            grant = self._try(verdict, entry, call, owner)
+            if grant is not None:
+                return self._claimed(call, owner, grant, verdict)
+            if verdict.step not in {Step.INSERT, Step.OPEN, Step.REOPEN, Step.OWN}:
+                break
+            entry, verdict = self._look(call, owner)
+        else:
+            return Waiting(1.0)
+        return self._refusal(verdict, entry, call)
+
+    def _look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
+        entry = self.store.read(call.identity.digest, task_id=call.task_id)
+        return entry, decide(entry, call, owner=owner, on_failed=self.policy.on_failed)
+
+    def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
+        lease = self.policy.lease
+        if verdict.step is Step.INSERT:
+            return self.store.claim_new(call, owner=owner, lease=lease)
+        if entry is None:
+            return None
+        match verdict.step:
+            case Step.OPEN:
+                return self.store.claim_open(call, owner=owner, lease=lease, seen=entry)
+            case Step.REOPEN:
+                window = settings().redelivery_window
+                return self.store.claim_finished(call, owner=owner, lease=lease, seen=entry, window=window)
+            case Step.OWN:
+                return Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+            case _:
+                return None
+
+    def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
+        claim = Claim(call, owner, grant, self.policy.lease)
+        took_over = verdict.step is Step.OPEN and grant.reason is Reason.OWNER_DIED
+        self._announce("key_taken_over" if took_over else "key_claimed", call.task, claim=claim)
+        return Claimed(claim, took_over)
+
+    def _refusal(self, verdict: Verdict, entry: Entry | None, call: Call) -> Outcome:
+        if entry is None:  # every step that ends the loop was decided on a row
+            return Waiting(1.0)
+        answer = Answer(entry.state, entry.reason, entry.result)
+        match verdict.step:
+            case Step.WAIT:
+                return Waiting(verdict.seconds)
+            case Step.ANSWER:
+                past = self.store.answer(call.identity.digest, task_id=call.task_id)
+                return Answered(past) if past else Waiting(1.0)
+            case Step.REFUSE:
+                return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
+            case Step.REUSED:
+                msg = (
+                    f"Key {call.identity.key_text!r} of {call.task} was accepted with another payload"
+                    f" (call {entry.task_id}). Use a new key for new work."
+                )
+                raise KeyReused(msg)
+            case _:
+                return Answered(answer)
+
+    def complete(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
+        """Settle as SUCCEEDED; False when the lease was lost."""
+        done = self.store.complete(
+            claim,
+            result=result,
+            reason=reason,
+            retention=self.policy.retention,
+            window=settings().redelivery_window,
+        )
+        if done:
+            self._announce("key_completed", claim.call.task, claim=claim)
+        return done
+
+    def retry(self, claim: Claim, *, message: str | None, wait: int, reason: Reason) -> bool:
+        """Settle as RETRY, due in ``wait`` seconds; publish after this. False when the lease was lost."""
+        return self.store.retry(
+            claim, message=message, wait=wait, reason=reason, republish=settings().republish_after
+        )
+
+    def fail(self, claim: Claim, error: BaseException, *, state: State, reason: Reason) -> bool:
+        """Settle as FAILED or REVIEW with the recorded error; False when the lease was lost."""
+        done = self.store.fail(
+            claim,
+            state=state,
+            reason=reason,
+            category=Category.of(reason),
+            error=encode_error(error),
+            retention=settings().dead_letter_retention,
+        )
+        if done:
+            self._announce("key_failed", claim.call.task, claim=claim, error=error, state=state)
+        return done
+
+    def refuse(self, call: Call, *, place: str, reason: str, holder: str) -> None:
+        """Record a refused duplicate, for people and for the sum on the key."""
+        self.store.record_duplicate(call, place=place, reason=reason)
+        self._announce("duplicate_detected", call.task, call=call, reason=reason, holder=holder)
+
+    def _announce(self, name: str, sender: str, **arguments: object) -> None:
+        announce(getattr(signals, name), sender=sender, using=self.store.connection.alias, **arguments)

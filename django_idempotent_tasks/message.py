@@ -1,0 +1,84 @@
+"""The call as JSON text: what it takes to send the same work again, from a retry or by the sweeper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from celery import Celery
+from kombu import Connection
+from kombu.utils import json as wire
+
+VERSION = 1
+
+#: The message header that carries a call's identity from where it was made.
+HEADER = "idempotency"
+
+#: Options that describe one sending and not the work. Work that was accepted does not expire.
+_PASSING = frozenset(
+    {"eta", "countdown", "expires", "producer", "connection", "publisher", "retry", "retry_policy"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One call of a task: arguments and the options of ``apply_async`` that belong to the work."""
+
+    task: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """A message without what describes only one sending of it."""
+        kept = {name: value for name, value in options.items() if value is not None and name not in _PASSING}
+        return cls(task, tuple(args or ()), dict(kwargs or {}), kept)
+
+    @classmethod
+    def of_request(cls, task: Any, request: Any) -> Message:
+        """The message that a running request was delivered by."""
+        signature = task.signature_from_request(request, retries=request.retries)
+        return cls.of(task.name, request.args, request.kwargs, signature.options)
+
+    def encode(self, *, limit: int) -> str | None:
+        """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers)."""
+        content = {
+            "v": VERSION,
+            "args": list(self.args),
+            "kwargs": dict(self.kwargs),
+            "options": dict(self.options),
+        }
+        try:
+            text = wire.dumps(content)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return str(text) if len(text) <= limit else None
+
+    @classmethod
+    def decode(cls, task: str, text: str) -> Message:
+        """The message of a stored text. Raises ValueError for one of another version or shape."""
+        content = wire.loads(text)
+        if not isinstance(content, dict) or content.get("v") != VERSION:
+            msg = f"The stored message of {task} is not of version {VERSION}."
+            raise ValueError(msg)
+        return cls(task, content["args"], content["kwargs"], content["options"])
+
+    def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
+        """Send it, on ``connection`` or on the app's pool. Raises what the transport raises."""
+        options = dict(self.options)
+        if countdown > 0:
+            options["countdown"] = countdown
+        if connection is not None:
+            options |= {"connection": connection, "retry": False}
+        app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+
+
+def pretty(text: str | None) -> str:
+    """A stored message for people."""
+    try:
+        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
+    except ValueError:
+        return "not readable"

@@ -1,0 +1,21 @@
+"""Who leads: one lease row a duty (the sweeper, beat)."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Leader(models.Model):
+    """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    holder = models.CharField(max_length=120)
+    token = models.IntegerField()
+    since = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "leader"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.holder}"

@@ -1,0 +1,93 @@
+"""The ledger: one row a key, and the calls whose key a later call has taken."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from ..states import State
+
+STATES = [(state.value, state.name.lower()) for state in State]
+
+
+class IdempotencyKey(models.Model):
+    """One piece of work: the unique digest is the guarantee, the other columns say how far it got.
+
+    Two times: ``open_at`` is from when a claim is allowed (lease end, due time, end of retention)
+    and is read by claims only; ``due_at`` is when the sweeper must look next.
+    """
+
+    digest = models.UUIDField(primary_key=True, editable=False)
+    due_at = models.DateTimeField(null=True)
+    open_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    token = models.IntegerField()
+    generation = models.IntegerField()
+    lease_seconds = models.IntegerField()
+    duplicates = models.IntegerField()
+    state = models.SmallIntegerField(choices=STATES)
+    reason = models.SmallIntegerField()
+    attempts = models.SmallIntegerField()
+    crashes = models.SmallIntegerField()
+    sends = models.SmallIntegerField()
+    in_external = models.BooleanField()
+    task = models.CharField(max_length=255)
+    scope = models.CharField(max_length=120, null=True)  # noqa: DJ001  None and "" are two scopes
+    key_text = models.CharField("key", max_length=255)
+    task_id = models.CharField(max_length=255)
+    runner_task_id = models.CharField(max_length=255, null=True)  # noqa: DJ001  NULL costs one bit
+    owner = models.CharField(max_length=80, null=True)  # noqa: DJ001
+    fingerprint = models.UUIDField(null=True)
+    category = models.SmallIntegerField(null=True)
+    signature = models.CharField(max_length=16, null=True)  # noqa: DJ001
+    discarded_at = models.DateTimeField(null=True)
+    progress = models.CharField(max_length=400, null=True)  # noqa: DJ001
+    message = models.TextField(null=True)  # noqa: DJ001
+    result = models.TextField(null=True)  # noqa: DJ001
+
+    class Meta:
+        verbose_name = "idempotency key"
+        indexes: ClassVar = [
+            models.Index(fields=["state", "due_at"], name="idem_key_state_due"),
+            models.Index(fields=["task_id"], name="idem_key_task_id"),
+            models.Index(fields=["created_at"], name="idem_key_created"),
+            models.Index(
+                fields=["signature", "finished_at"],
+                name="idem_key_dead_letters",
+                condition=Q(signature__isnull=False, discarded_at__isnull=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.key_text}"
+
+
+class AnsweredCall(models.Model):
+    """How an accepted call ended whose key was then claimed by another call.
+
+    Kept for ``REDELIVERY_WINDOW``, so that a late copy of the replaced call gets its answer and
+    never runs again.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    digest = models.UUIDField()
+    task_id = models.CharField(max_length=255)
+    generation = models.IntegerField()
+    state = models.SmallIntegerField(choices=STATES)
+    reason = models.SmallIntegerField()
+    result = models.TextField(null=True)  # noqa: DJ001
+    due_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "answered call"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task_id", "digest"], name="idem_answered_call"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["due_at"], name="idem_answered_due")]
+
+    def __str__(self) -> str:
+        return self.task_id

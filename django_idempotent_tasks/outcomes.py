@@ -1,0 +1,109 @@
+"""The values that travel between the floors: frozen, without behaviour, without Django."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from .states import Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What one piece of work is called: computed once, where the call is made.
+
+    ``digest`` is the first 16 bytes of SHA-256 over [task name, scope, key value]; ``key_text`` is
+    a shortened form for people; ``fingerprint`` is None where the payload is not compared.
+    """
+
+    digest: UUID
+    scope: str | None
+    key_text: str
+    fingerprint: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One message that asks for the work of a key; ``message`` is its text to send again, or None."""
+
+    identity: Identity
+    task: str
+    task_id: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to run, as the store hands it out: the fencing token and the history of the key."""
+
+    token: int
+    generation: int
+    attempts: int
+    crashes: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A granted call: what completion, failure and heartbeat must name to be accepted."""
+
+    call: Call
+    owner: str
+    grant: Grant
+    lease: int
+
+    @property
+    def digest(self) -> UUID:
+        """The key's digest."""
+        return self.call.identity.digest
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.grant.token
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the ledger as it was read, with the time tests made by the database's clock.
+
+    ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
+    (negative when past). Both are None in states without a time test.
+    """
+
+    state: State
+    reason: Reason
+    token: int
+    generation: int
+    attempts: int
+    crashes: int
+    task_id: str
+    runner_task_id: str | None
+    owner: str | None
+    fingerprint: UUID | None
+    result: str | None
+    is_open: bool | None
+    opens_in: float | None
+    was_answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ended whose key now belongs to a later call."""
+
+    state: State
+    reason: Reason
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``."""
+
+    digest: UUID
+    token: int
+    state: State
+    crashes: int
+    task: str
+    message: str | None
+    publish: bool

@@ -1,0 +1,57 @@
+"""Results and errors as text: bounded, and always storable, whatever a task returned or raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kombu.utils import json as wire
+
+#: Characters of an error's message that are kept.
+MESSAGE_LIMIT = 4096
+
+
+def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
+    """The value as JSON text and whether it can be replayed.
+
+    None needs no text. What is not JSON, does not come back from it, or is above ``limit``
+    characters is not stored, and says so.
+    """
+    if value is None:
+        return None, True
+    try:
+        text = wire.dumps(value)
+        if "__type__" in text:
+            wire.loads(text)
+    except Exception:  # noqa: BLE001  a result may raise anything from its own methods
+        return None, False
+    return (text, True) if len(text) <= limit else (None, False)
+
+
+def decode_result(text: str | None) -> Any:
+    """The stored value."""
+    return None if text is None else wire.loads(text)
+
+
+def encode_error(error: BaseException) -> str:
+    """Class and message of an exception, also of one that cannot be printed."""
+    kind = type(error)
+    return json.dumps({"error": f"{kind.__module__}.{kind.__qualname__}", "message": describe(error)})
+
+
+def decode_error(text: str | None) -> str:
+    """The recorded error in one line."""
+    try:
+        stored = json.loads(text or "")
+        return f"{stored['error']}: {stored['message']}"
+    except (ValueError, TypeError, KeyError):
+        return "no error was recorded"
+
+
+def describe(error: BaseException) -> str:
+    """The exception's message, bounded; its class where even that cannot be had."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  a user's __str__ may raise anything
+        return f"<{type(error).__name__} that cannot be printed>"
+    return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."

@@ -1,0 +1,152 @@
+"""Ends a claim: written to the ledger first, whatever the database does meanwhile, published second."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from celery.exceptions import Reject
+from django.db import Error as DatabaseError
+
+from .conf import settings
+from .exceptions import LeaseLost, StoreDown
+from .ledger import Ledger
+from .message import Message
+from .outcomes import Claim, Entry
+from .results import encode_result
+from .states import Reason, State
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+_SETTLED = frozenset({State.SUCCEEDED, State.RETRY, State.FAILED, State.REVIEW})
+
+
+class Settlement:
+    """The ways in which one claim can end.
+
+    Each raises :class:`LeaseLost` when the claim is no longer the owner. While the database is away
+    each tries again for one lease and then puts the message back (``Reject``; eagerly:
+    :class:`StoreDown`): nothing is acknowledged whose end is not written.
+    """
+
+    def __init__(self, task: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool) -> None:
+        self.task = task
+        self.request = task.request
+        self.ledger = ledger
+        self.claim = claim
+        self.in_caller_transaction = in_caller_transaction
+
+    def complete_once(self, value: Any) -> None:
+        """Complete as a statement of the caller's own transaction: no second try."""
+        if not self._complete(value, Reason.DONE):
+            raise self.lost()
+
+    def complete(self, value: Any, reason: Reason = Reason.DONE) -> None:
+        """SUCCEEDED with the value as the stored result."""
+        self._settle(lambda: self._complete(value, reason))
+
+    def retry(self, message: Message, *, delay: float) -> None:
+        """RETRY, committed before the message is published: a broker that is down loses nothing."""
+        text = None if self.ledger.policy.sensitive else message.encode(limit=settings().max_payload)
+        eager = bool(self.request.is_eager)
+        wait = 0 if eager else int(delay)  # rounded down: the copy must never arrive before it is due
+        self._settle(
+            lambda: self.ledger.retry(self.claim, message=text, wait=wait, reason=Reason.RETRY_ASKED)
+        )
+        if not eager:
+            self._publish(message, delay, stored=text is not None)
+
+    def postpone(self, *, wait: int) -> None:
+        """RETRY without a message of ours: the delivered one goes back to its queue."""
+        self._settle(
+            lambda: self.ledger.retry(self.claim, message=None, wait=wait, reason=Reason.RETRY_ASKED)
+        )
+
+    def release(self) -> None:
+        """The worker is told to stop: whoever gets the message next may claim at once."""
+        try:
+            self.ledger.retry(self.claim, message=None, wait=0, reason=Reason.RETRY_ASKED)
+        except DatabaseError:
+            logger.warning("%s: not released at shutdown; its lease runs out", self.task.name)
+
+    def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
+        """FAILED or REVIEW with the recorded error."""
+        self._settle(lambda: self.ledger.fail(self.claim, error, state=state, reason=reason))
+
+    def is_completed(self) -> bool:
+        """Whether the row says that this claim completed: asked when an answer to COMMIT was lost."""
+        if self.in_caller_transaction:
+            return False
+        try:
+            self._reconnect()
+            entry = self.row()
+        except DatabaseError:
+            return False
+        return entry is not None and entry.state is State.SUCCEEDED and entry.token == self.claim.token
+
+    def row(self) -> Entry | None:
+        """The key's row now."""
+        return self.ledger.store.read(self.claim.digest, task_id=self.claim.call.task_id)
+
+    def lost(self) -> LeaseLost:
+        """The error of a refused settlement."""
+        label = f"{self.task.name} {self.claim.call.identity.key_text!r}"
+        return LeaseLost(f"{label}: another attempt has taken over; this one's completion was refused.")
+
+    def _complete(self, value: Any, reason: Reason) -> bool:
+        text, stored = encode_result(value, limit=settings().max_result)
+        if not self.ledger.policy.store_result:
+            text, stored = None, value is None
+        if not stored and reason is Reason.DONE:
+            reason = Reason.RESULT_NOT_STORED
+        return self.ledger.complete(self.claim, result=text, reason=reason)
+
+    def _settle(self, transition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self.claim.lease
+        pause, unsure = 0.1, False
+        while True:
+            try:
+                # 0 rows after an error: the row may show what an earlier try did whose answer was lost.
+                if not transition() and not (unsure and self._is_settled()):
+                    raise self.lost()
+            except DatabaseError as error:
+                if self.in_caller_transaction:
+                    raise
+                if time.monotonic() + pause > deadline:
+                    self._give_up(error)
+            else:
+                return
+            self._reconnect()
+            time.sleep(pause)
+            pause, unsure = min(pause * 2, 2.0), True
+
+    def _is_settled(self) -> bool:
+        entry = self.row()
+        return entry is not None and entry.token == self.claim.token and entry.state in _SETTLED
+
+    def _give_up(self, error: DatabaseError) -> NoReturn:
+        msg = f"{self.task.name}: the ledger's database did not answer for a whole lease ({error})."
+        if self.request.is_eager:
+            raise StoreDown(msg) from error
+        raise Reject(f"StoreDown: {msg}", requeue=True) from error
+
+    def _reconnect(self) -> None:
+        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one."""
+        self.ledger.store.connection.close()
+
+    def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
+        try:
+            message.publish(self.task.app, countdown=delay)
+        except Exception as error:
+            logger.warning("%s: its retry was not sent (%r); the sweeper sends it", self.task.name, error)
+            if not stored:  # nobody else could send it: keep the delivered message
+                raise Reject(repr(error), requeue=True) from error
+            self._send_failed()
+
+    def _send_failed(self) -> None:
+        try:
+            self.ledger.store.send_failed(self.claim.digest, token=self.claim.token)
+        except DatabaseError:
+            logger.warning("%s: the sweeper sends its retry REPUBLISH_AFTER late", self.task.name)

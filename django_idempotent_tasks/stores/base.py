@@ -1,0 +1,101 @@
+"""The contract of a ledger store: each verb is one atomic transition, judged by the database's clock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from uuid import UUID
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
+from ..states import Reason, State
+
+
+class LedgerStore(ABC):
+    """Where the ledger lives.
+
+    Promises of every implementation: of any number of simultaneous claims of one key exactly one is
+    granted; a token is granted once; a verb that names a claim changes nothing unless the row still
+    has that claim's token, owner and state. Durations are whole seconds. Every verb may raise the
+    database errors of Django; after one the outcome is unknown until :meth:`read` tells.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.connection = connection
+
+    @abstractmethod
+    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        """Claim a key that has no row (``INSERT ... ON CONFLICT DO NOTHING``); None when it has one."""
+
+    @abstractmethod
+    def read(self, digest: UUID, *, task_id: str) -> Entry | None:
+        """The row, its time tests, and whether ``task_id`` is an earlier, replaced call of the key."""
+
+    @abstractmethod
+    def claim_open(self, call: Call, *, owner: str, lease: int, seen: Entry) -> Grant | None:
+        """Claim within the generation: an expired lease, a due retry, one's own reservation."""
+
+    @abstractmethod
+    def claim_finished(self, call: Call, *, owner: str, lease: int, seen: Entry, window: int) -> Grant | None:
+        """Claim a finished key for another call; the replaced call stays answerable for ``window``."""
+
+    @abstractmethod
+    def answer(self, digest: UUID, *, task_id: str) -> Answer | None:
+        """How a replaced call ended."""
+
+    @abstractmethod
+    def renew(self, held: Sequence[Claim]) -> set[UUID]:
+        """Extend the leases that are still owned and not over; the digests that were extended.
+
+        Never revives an expired lease and never waits for a row that a completion has locked.
+        """
+
+    @abstractmethod
+    def complete(
+        self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
+    ) -> bool:
+        """RUNNING to SUCCEEDED; False when the claim is no longer the owner."""
+
+    @abstractmethod
+    def retry(self, claim: Claim, *, message: str | None, reason: Reason, wait: int, republish: int) -> bool:
+        """RUNNING to RETRY, due after ``wait``, sent by the sweeper ``republish`` after that."""
+
+    @abstractmethod
+    def fail(
+        self, claim: Claim, *, state: State, reason: Reason, category: int, error: str, retention: int
+    ) -> bool:
+        """RUNNING to FAILED or REVIEW with the recorded error."""
+
+    @abstractmethod
+    def cancel(self, digest: UUID, *, window: int) -> bool:
+        """PENDING, RUNNING or RETRY to CANCELLED; False when nothing live was there or it is locked."""
+
+    @abstractmethod
+    def send_failed(self, digest: UUID, *, token: int) -> None:
+        """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
+
+    @abstractmethod
+    def sweep(self, *, bite: int, republish: int) -> list[Due]:
+        """Free expired leases and pick what is due to be sent, at most ``bite`` rows a state."""
+
+    @abstractmethod
+    def record_duplicate(self, call: Call, *, place: str, reason: str) -> None:
+        """Write one ``DuplicateAttempt``; never touches the key's row."""
+
+    @abstractmethod
+    def sum_duplicates(self, *, bite: int) -> int:
+        """Add at most ``bite`` unsummed duplicate attempts to their keys; how many were added."""
+
+    @abstractmethod
+    def lead(self, name: str, *, holder: str, lease: int) -> bool:
+        """Take or renew the lease on a duty; False while another holder has it."""
+
+    @abstractmethod
+    def resign(self, name: str, *, holder: str) -> None:
+        """Give a duty up at once, if ``holder`` has it."""
+
+    @abstractmethod
+    def side_connection(self) -> AbstractContextManager[LedgerStore]:
+        """The same store on a short-lived connection of its own, with short timeouts, closed at the end."""

@@ -1,0 +1,68 @@
+"""What a database calls its time and its constants, and the rendering of statements with it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from uuid import UUID
+
+from ..models import AnsweredCall, DuplicateAttempt, IdempotencyKey, Leader
+from . import clock
+from .statements import CRASH_WAIT
+
+
+class _After:
+    """``{after[name]}``: the statement's time plus the parameter ``name``."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+
+    def __getitem__(self, parameter: str) -> str:
+        return self.dialect.after(f"%({parameter})s")
+
+
+class Dialect(ABC):
+    """The vendor's words. Times are those of the statement, never of the transaction's start."""
+
+    false: str
+    least: str
+
+    @abstractmethod
+    def now(self) -> str:
+        """The statement's time."""
+
+    @abstractmethod
+    def after(self, seconds: str) -> str:
+        """The statement's time plus an SQL expression in seconds."""
+
+    @abstractmethod
+    def until(self, column: str) -> str:
+        """Seconds from the statement's time until a time column."""
+
+    @abstractmethod
+    def uuid(self, value: UUID | None) -> object:
+        """A UUID as a parameter."""
+
+    def sql(self, template: str) -> str:
+        """The statement's text in this dialect."""
+        return _render(self, template, clock.offset())
+
+
+@lru_cache(maxsize=256)
+def _render(dialect: Dialect, template: str, _offset: int) -> str:
+    send_wait = (
+        f"CASE WHEN k.sends < 12 THEN {dialect.least}(%(republish)s * (1 << k.sends), 3600) ELSE 3600 END"
+    )
+    return template.format(
+        key=IdempotencyKey._meta.db_table,
+        answered=AnsweredCall._meta.db_table,
+        duplicate=DuplicateAttempt._meta.db_table,
+        leader=Leader._meta.db_table,
+        now=dialect.now(),
+        after=_After(dialect),
+        after_crash=dialect.after(CRASH_WAIT),
+        after_send=dialect.after(send_wait),
+        opens_in=dialect.until("k.open_at"),
+        false=dialect.false,
+        least=dialect.least,
+    )

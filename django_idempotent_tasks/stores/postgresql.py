@@ -1,0 +1,140 @@
+"""PostgreSQL: READ COMMITTED, one statement a transition, SKIP LOCKED where several may sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..outcomes import Claim, Due
+from . import clock, statements
+from .dialect import Dialect
+from .sql import Parameters, Row, SqlStore, due
+
+# The call that was accepted and the one that had taken it over are both answered later.
+CLAIM_FINISHED = f"""
+WITH old AS (
+  SELECT digest, task_id, runner_task_id, generation, state, reason, result,
+         finished_at + make_interval(secs => %(window)s) AS due_at
+    FROM {{key}} WHERE {statements.FINISHED} FOR UPDATE
+), past AS (
+  INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, due_at)
+  SELECT digest, replaced.task_id, generation, state, reason, result, due_at
+    FROM old, LATERAL (VALUES (old.task_id), (old.runner_task_id)) AS replaced(task_id)
+   WHERE replaced.task_id IS NOT NULL AND due_at > {{now}}
+  ON CONFLICT (task_id, digest) DO NOTHING
+)
+UPDATE {{key}} k {statements.ANEW} FROM old WHERE k.digest = old.digest
+RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
+"""
+
+# The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
+RENEW = """
+UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
+       due_at = {now} + make_interval(secs => k.lease_seconds)
+  FROM (SELECT h.digest FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[]) AS held(digest, token)
+          JOIN {key} h ON h.digest = held.digest AND h.token = held.token
+         WHERE h.state = 2 AND h.open_at > {now} FOR UPDATE OF h SKIP LOCKED) AS mine
+ WHERE k.digest = mine.digest RETURNING k.digest
+"""
+
+CANCEL = (
+    statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
+    + """  FROM (SELECT digest FROM {key} WHERE digest = %(digest)s AND state IN (1, 2, 3)
+         FOR UPDATE SKIP LOCKED) AS live WHERE k.digest = live.digest"""
+)
+
+
+def _due_in(state: int) -> str:
+    return (
+        f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
+        f" ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s{state}"
+    )
+
+
+SWEEP = f"""
+WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))})
+UPDATE {{key}} k {statements.SWEEP} FROM due WHERE k.digest = due.digest RETURNING {statements.SWEPT}
+"""
+
+SUM_DUPLICATES = """
+WITH bite AS MATERIALIZED (
+  SELECT id, digest FROM {duplicate} WHERE NOT summed ORDER BY id LIMIT %(bite)s FOR UPDATE SKIP LOCKED
+), summed AS (
+  UPDATE {duplicate} d SET summed = true FROM bite WHERE d.id = bite.id RETURNING d.digest
+), counted AS (
+  SELECT digest, count(*) AS n FROM summed GROUP BY digest
+), added AS (
+  UPDATE {key} k SET duplicates = k.duplicates + counted.n FROM counted WHERE k.digest = counted.digest
+)
+SELECT count(*) FROM summed
+"""
+
+
+# One statement whose commit waits for no disk: an audit row may be lost with the server, a key may not.
+RECORD_DUPLICATE = """
+INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
+SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
+ WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
+"""
+
+
+class PostgresDialect(Dialect):
+    """``statement_timestamp()``: usable in an index condition, and not the transaction's start."""
+
+    false = "false"
+    least = "least"
+
+    def now(self) -> str:
+        offset = clock.offset()
+        shift = f" + make_interval(secs => {offset})" if offset else ""
+        return f"(statement_timestamp(){shift})"
+
+    def after(self, seconds: str) -> str:
+        return f"{self.now()} + make_interval(secs => {seconds})"
+
+    def until(self, column: str) -> str:
+        return f"extract(epoch FROM {column} - {self.now()})"
+
+    def uuid(self, value: UUID | None) -> object:
+        return value
+
+
+class PostgresStore(SqlStore):
+    """The first-class store."""
+
+    dialect = PostgresDialect()
+
+    def _claim_finished(self, parameters: Parameters) -> Row | None:
+        return self._row(CLAIM_FINISHED, parameters)
+
+    def renew(self, held: Sequence[Claim]) -> set[UUID]:
+        parameters: Parameters = {
+            "digests": [str(claim.digest) for claim in held],
+            "tokens": [claim.token for claim in held],
+        }
+        return {UUID(str(digest)) for (digest,) in self._rows(RENEW, parameters)}
+
+    def _record_duplicate_statement(self) -> str:
+        if self.connection.in_atomic_block:  # it would loosen the caller's own commit
+            return super()._record_duplicate_statement()
+        return RECORD_DUPLICATE
+
+    def cancel(self, digest: UUID, *, window: int) -> bool:
+        return self._count(CANCEL, {"digest": digest, "window": window}) == 1
+
+    def sweep(self, *, bite: int, republish: int) -> list[Due]:
+        return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
+
+    def sum_duplicates(self, *, bite: int) -> int:
+        row = self._row(SUM_DUPLICATES, {"bite": bite})
+        return int(row[0]) if row else 0
+
+    def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
+        options = connection.settings_dict.setdefault("OPTIONS", {})
+        options.pop("pool", None)
+        options["connect_timeout"] = 2
+        given = options.get("options", "")
+        options["options"] = f"{given} -c statement_timeout=2000 -c lock_timeout=2000".strip()
+        options["application_name"] = "idempotent-tasks"

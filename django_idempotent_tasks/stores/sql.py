@@ -1,0 +1,193 @@
+"""What the SQL stores share: parameters in, frozen values out; the statements are the dialect's."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
+from ..states import Reason, State
+from . import statements
+from .base import LedgerStore
+from .dialect import Dialect
+
+Row = tuple[Any, ...]
+Parameters = dict[str, Any]
+
+
+class SqlStore(LedgerStore):
+    """A ledger behind one Django connection: raw statements through its cursor, no ORM on the hot path."""
+
+    dialect: Dialect
+
+    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        return _grant(self._row(statements.CLAIM_NEW, self._claim_parameters(call, owner, lease)))
+
+    def read(self, digest: UUID, *, task_id: str) -> Entry | None:
+        row = self._row(statements.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
+        return None if row is None else _entry(row)
+
+    def claim_open(self, call: Call, *, owner: str, lease: int, seen: Entry) -> Grant | None:
+        parameters = self._claim_parameters(call, owner, lease) | _seen(seen)
+        return _grant(self._row(statements.CLAIM_OPEN, parameters))
+
+    def claim_finished(self, call: Call, *, owner: str, lease: int, seen: Entry, window: int) -> Grant | None:
+        parameters = self._claim_parameters(call, owner, lease) | _seen(seen) | {"window": window}
+        return _grant(self._claim_finished(parameters))
+
+    @abstractmethod
+    def _claim_finished(self, parameters: Parameters) -> Row | None:
+        """Remember the replaced call and take the key, in one transaction."""
+
+    def answer(self, digest: UUID, *, task_id: str) -> Answer | None:
+        row = self._row(statements.ANSWER, {"digest": self.dialect.uuid(digest), "task_id": task_id})
+        return None if row is None else Answer(State(row[0]), Reason(row[1]), row[2])
+
+    def complete(
+        self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
+    ) -> bool:
+        kept = max(retention, window)
+        return self._settle(
+            statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
+        )
+
+    def retry(self, claim: Claim, *, message: str | None, reason: Reason, wait: int, republish: int) -> bool:
+        return self._settle(
+            statements.RETRY,
+            claim,
+            message=message,
+            reason=int(reason),
+            wait=wait,
+            republish=wait + republish,
+        )
+
+    def fail(
+        self, claim: Claim, *, state: State, reason: Reason, category: int, error: str, retention: int
+    ) -> bool:
+        return self._settle(
+            statements.FAIL,
+            claim,
+            state=int(state),
+            reason=int(reason),
+            category=category,
+            error=error,
+            retention=retention,
+        )
+
+    def send_failed(self, digest: UUID, *, token: int) -> None:
+        self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
+
+    def record_duplicate(self, call: Call, *, place: str, reason: str) -> None:
+        self._count(
+            self._record_duplicate_statement(),
+            {
+                "digest": self.dialect.uuid(call.identity.digest),
+                "scope": call.identity.scope,
+                "task_id": call.task_id,
+                "place": place,
+                "reason": reason,
+            },
+        )
+
+    def _record_duplicate_statement(self) -> str:
+        return statements.RECORD_DUPLICATE
+
+    def lead(self, name: str, *, holder: str, lease: int) -> bool:
+        return self._row(statements.LEAD, {"name": name, "holder": holder, "lease": lease}) is not None
+
+    def resign(self, name: str, *, holder: str) -> None:
+        self._count(statements.RESIGN, {"name": name, "holder": holder})
+
+    @contextmanager
+    def side_connection(self) -> Iterator[LedgerStore]:
+        connection = self.connection.copy()
+        self.shorten_timeouts(connection)
+        try:
+            yield type(self)(connection)
+        finally:
+            connection.close()
+
+    @abstractmethod
+    def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
+        """Change the settings of a copied, not yet opened connection so that it gives up soon."""
+
+    def _claim_parameters(self, call: Call, owner: str, lease: int) -> Parameters:
+        identity = call.identity
+        return {
+            "digest": self.dialect.uuid(identity.digest),
+            "lease": lease,
+            "task": call.task,
+            "scope": identity.scope,
+            "key_text": identity.key_text,
+            "task_id": call.task_id,
+            "owner": owner,
+            "fingerprint": self.dialect.uuid(identity.fingerprint),
+            "message": call.message,
+        }
+
+    def _settle(self, template: str, claim: Claim, **values: object) -> bool:
+        named = {"digest": self.dialect.uuid(claim.digest), "token": claim.token, "owner": claim.owner}
+        return self._count(template, named | values) == 1
+
+    def _row(self, template: str, parameters: Parameters) -> Row | None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(self.dialect.sql(template), parameters)
+            row: Row | None = cursor.fetchone()
+        return row
+
+    def _rows(self, template: str, parameters: Parameters) -> list[Row]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(self.dialect.sql(template), parameters)
+            return list(cursor.fetchall())
+
+    def _count(self, template: str, parameters: Parameters) -> int:
+        with self.connection.cursor() as cursor:
+            cursor.execute(self.dialect.sql(template), parameters)
+            return int(cursor.rowcount)
+
+
+def _seen(entry: Entry) -> Parameters:
+    return {"seen": entry.token, "seen_state": int(entry.state)}
+
+
+def _grant(row: Row | None) -> Grant | None:
+    if row is None:
+        return None
+    token, generation, attempts, crashes, reason = row
+    return Grant(token, generation, attempts, crashes, Reason(reason))
+
+
+def _entry(row: Row) -> Entry:
+    state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
+        :11
+    ]
+    is_open, opens_in, was_answered = row[11:]
+    return Entry(
+        state=State(state),
+        reason=Reason(reason),
+        token=token,
+        generation=generation,
+        attempts=attempts,
+        crashes=crashes,
+        task_id=task_id,
+        runner_task_id=runner,
+        owner=owner,
+        fingerprint=UUID(str(fingerprint)) if fingerprint is not None else None,
+        result=result,
+        is_open=None if is_open is None else bool(is_open),
+        opens_in=None if opens_in is None else float(opens_in),
+        was_answered=bool(was_answered),
+    )
+
+
+def due(row: Row) -> Due:
+    """One swept row; it is to be published when a claim is allowed now and there is something to send."""
+    digest, token, state, crashes, task, message, is_open = row
+    sendable = state in {State.PENDING, State.RETRY} and message is not None
+    publish = sendable and (is_open is None or bool(is_open))
+    return Due(UUID(str(digest)), token, State(state), crashes, task, message, publish)

@@ -1,0 +1,134 @@
+"""SQLite: one writer at a time, so statements need no row locks; for development and small sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..outcomes import Claim, Due
+from . import clock, statements
+from .dialect import Dialect
+from .sql import Parameters, Row, SqlStore, due
+
+FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f'"  # as Django writes times, to milliseconds
+
+# SQLite has no data-changing WITH: two statements in one transaction that begins with a write.
+# The call that was accepted and the one that had taken it over are both answered later.
+REMEMBER = f"""
+INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, due_at)
+SELECT digest, CASE replaced.which WHEN 0 THEN task_id ELSE runner_task_id END, generation, state, reason,
+       result, strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds')
+  FROM {{key}}, (SELECT 0 AS which UNION ALL SELECT 1) AS replaced
+ WHERE {statements.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
+   AND strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds') > {{now}}
+ON CONFLICT (task_id, digest) DO NOTHING
+"""
+
+CLAIM_FINISHED = f"""
+UPDATE {{key}} AS k {statements.ANEW} WHERE {statements.FINISHED}
+RETURNING token, generation, attempts, crashes, reason
+"""
+
+RENEW = """
+UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
+ WHERE state = 2 AND open_at > {{now}} AND (digest, token) IN (VALUES {pairs}) RETURNING digest
+"""
+
+CANCEL = statements.CANCEL + " WHERE digest = %(digest)s AND state IN (1, 2, 3)"
+
+
+def _due_in(state: int) -> str:
+    return (
+        f"SELECT * FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
+        " ORDER BY due_at LIMIT %(bite)s)"
+    )
+
+
+SWEEP = f"""
+UPDATE {{key}} AS k {statements.SWEEP}
+ WHERE k.digest IN ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))})
+RETURNING {statements.SWEPT.replace("k.", "")}
+"""
+
+BITE = "SELECT id FROM {duplicate} WHERE NOT summed ORDER BY id LIMIT %(bite)s"
+
+ADD_DUPLICATES = f"""
+UPDATE {{key}} SET duplicates = duplicates + (
+  SELECT count(*) FROM {{duplicate}} d WHERE d.digest = {{key}}.digest AND d.id IN ({BITE}))
+ WHERE digest IN (SELECT digest FROM {{duplicate}} WHERE id IN ({BITE}))
+"""
+
+MARK_SUMMED = f"UPDATE {{duplicate}} SET summed = 1 WHERE id IN ({BITE})"
+
+
+class SqliteDialect(Dialect):
+    """``strftime(..., 'now')`` stands still within a statement; times compare as Django's text."""
+
+    false = "0"
+    least = "min"
+
+    def now(self) -> str:
+        return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
+
+    def after(self, seconds: str) -> str:
+        return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds', '+' || ({seconds}) || ' seconds')"
+
+    def until(self, column: str) -> str:
+        return f"(julianday({column}) - julianday({self.now()})) * 86400.0"
+
+    def uuid(self, value: UUID | None) -> object:
+        return value.hex if value is not None else None
+
+
+class SqliteStore(SqlStore):
+    """The store for development and small sites."""
+
+    dialect = SqliteDialect()
+
+    def _claim_finished(self, parameters: Parameters) -> Row | None:
+        with self._write():
+            self._count(REMEMBER, parameters)
+            return self._row(CLAIM_FINISHED, parameters)
+
+    @contextmanager
+    def _write(self) -> Iterator[None]:
+        """Two statements as one. BEGIN IMMEDIATE waits for the writer; a deferred one could fail at once."""
+        if self.connection.in_atomic_block:
+            yield
+            return
+        with self.connection.cursor() as cursor:
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                cursor.execute("COMMIT")  # fails while somebody reads, and then leaves the transaction open
+            except BaseException:
+                if self.connection.connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+                raise
+
+    def renew(self, held: Sequence[Claim]) -> set[UUID]:
+        if not held:
+            return set()
+        pairs = ", ".join(f"(%(d{i})s, %(t{i})s)" for i in range(len(held)))
+        parameters: Parameters = {}
+        for i, claim in enumerate(held):
+            parameters |= {f"d{i}": claim.digest.hex, f"t{i}": claim.token}
+        template = RENEW.format(pairs=pairs).replace("{after_lease}", self.dialect.after("lease_seconds"))
+        return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
+
+    def cancel(self, digest: UUID, *, window: int) -> bool:
+        return self._count(CANCEL, {"digest": digest.hex, "window": window}) == 1
+
+    def sweep(self, *, bite: int, republish: int) -> list[Due]:
+        return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
+
+    def sum_duplicates(self, *, bite: int) -> int:
+        with self._write():
+            self._count(ADD_DUPLICATES, {"bite": bite})
+            return self._count(MARK_SUMMED, {"bite": bite})
+
+    def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
+        connection.settings_dict.setdefault("OPTIONS", {})["timeout"] = 2

@@ -1,0 +1,131 @@
+"""The SQL that every dialect shares: one statement a transition.
+
+Templates: ``{now}`` is the statement's time on the database's clock, ``{after[name]}`` that time
+plus the parameter ``name`` in seconds, ``{key}`` and the other names are tables. In each UPDATE
+what depends on the old row stands before the column it reads, and ``state`` comes last: MariaDB
+and MySQL assign from left to right and read the new value.
+"""
+
+from __future__ import annotations
+
+KEY_COLUMNS = (
+    "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"
+    " duplicates, state, reason, attempts, crashes, sends, in_external, task, scope, key_text, task_id,"
+    " owner, fingerprint, message"
+)
+
+CLAIM_NEW = (
+    f"INSERT INTO {{key}} ({KEY_COLUMNS})"
+    " VALUES (%(digest)s, {after[lease]}, {after[lease]}, {now}, {now}, NULL, 1, 1, %(lease)s,"
+    " 0, 2, 0, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    " %(owner)s, %(fingerprint)s, %(message)s)"
+    " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
+)
+
+READ = """
+SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
+       k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
+       EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s)
+  FROM {key} k WHERE k.digest = %(digest)s
+"""
+
+CLAIM_OPEN = """
+UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767),
+       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END,
+       reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
+       owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
+       message = COALESCE(%(message)s, message), started_at = {now},
+       open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+ WHERE digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
+   AND (state = 1 OR (state IN (2, 3) AND open_at <= {now}))
+RETURNING token, generation, attempts, crashes, reason
+"""
+
+#: What a later call may take: a finished key of another id, its retention over where it succeeded.
+FINISHED = """
+digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s AND task_id <> %(task_id)s
+   AND (state IN (5, 6) OR (state = 7 AND open_at <= {now}))
+"""
+
+ANEW = """
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
+       reason = 0, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {false},
+       task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = %(lease)s,
+       fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = {now},
+       finished_at = NULL, open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+"""
+
+ANSWER = "SELECT state, reason, result FROM {answered} WHERE digest = %(digest)s AND task_id = %(task_id)s"
+
+OWNED = "digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 2"
+
+COMPLETE = f"""
+UPDATE {{key}} SET reason = %(reason)s, result = %(result)s, message = NULL, in_external = {{false}},
+       finished_at = {{now}}, open_at = {{after[retention]}}, due_at = {{after[kept]}}, state = 7
+ WHERE {OWNED}
+"""
+
+RETRY = f"""
+UPDATE {{key}} SET reason = %(reason)s, message = COALESCE(%(message)s, message), owner = NULL,
+       in_external = {{false}}, open_at = {{after[wait]}}, due_at = {{after[republish]}}, state = 3
+ WHERE {OWNED}
+"""
+
+FAIL = f"""
+UPDATE {{key}} SET reason = %(reason)s, category = %(category)s, result = %(error)s, owner = NULL,
+       in_external = {{false}}, finished_at = {{now}}, open_at = NULL,
+       due_at = CASE WHEN %(state)s = 4 THEN NULL ELSE {{after[retention]}} END, state = %(state)s
+ WHERE {OWNED}
+"""
+
+SEND_FAILED = """
+UPDATE {key} SET due_at = CASE WHEN open_at > {now} THEN open_at ELSE {now} END
+ WHERE digest = %(digest)s AND token = %(token)s AND state IN (1, 3)
+"""
+
+CANCEL = """
+UPDATE {key} SET reason = 4, token = token + 1, owner = NULL, message = NULL, in_external = {false},
+       finished_at = {now}, open_at = NULL, due_at = {after[window]}, state = 6
+"""
+
+RECORD_DUPLICATE = """
+INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
+VALUES (%(digest)s, %(scope)s, %(task_id)s, %(place)s, %(reason)s, {now}, {false})
+"""
+
+#: Seconds that a key waits after a crash: none after the first, then 2, 4, 8 ... at most 60.
+CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.crashes) ELSE 60 END"
+
+#: A row that the sweeper may free. Without a stored message nobody could be sent to run it, so it
+#: stays RUNNING with its lease over, open to whichever copy or call arrives next.
+FREED = "(k.state = 2 AND (k.message IS NOT NULL OR k.in_external))"
+
+SWEEP = f"""
+SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END,
+       token = k.token + CASE WHEN {FREED} THEN 1 ELSE 0 END,
+       owner = CASE WHEN {FREED} THEN NULL ELSE k.owner END,
+       open_at = CASE WHEN NOT {FREED} THEN k.open_at WHEN k.in_external THEN NULL
+                      ELSE {{after_crash}} END,
+       due_at = CASE WHEN {FREED} AND k.in_external THEN NULL
+                     WHEN {FREED} AND k.crashes > 0 THEN {{after_crash}}
+                     ELSE {{after_send}} END,
+       sends = {{least}}(k.sends + 1, 32767), crashes = k.crashes + CASE WHEN {FREED} THEN 1 ELSE 0 END,
+       state = CASE WHEN NOT {FREED} THEN k.state WHEN k.in_external THEN 4 ELSE 3 END
+"""
+
+#: No NULL tests here: in RETURNING, SQLite 3.40 answers them wrongly behind a NOT NULL column.
+SWEPT = "k.digest, k.token, k.state, k.crashes, k.task, k.message, k.open_at <= {now}"
+
+LEAD = """
+INSERT INTO {leader} AS l (name, holder, token, since, expires_at)
+VALUES (%(name)s, %(holder)s, 1, {now}, {after[lease]})
+ON CONFLICT (name) DO UPDATE
+   SET since = CASE WHEN l.holder = excluded.holder AND l.expires_at > {now} THEN l.since ELSE {now} END,
+       token = l.token + CASE WHEN l.holder = excluded.holder AND l.expires_at > {now} THEN 0 ELSE 1 END,
+       holder = excluded.holder, expires_at = excluded.expires_at
+ WHERE l.holder = excluded.holder OR l.expires_at <= {now}
+RETURNING token
+"""
+
+RESIGN = "UPDATE {leader} SET expires_at = {now} WHERE name = %(name)s AND holder = %(holder)s"

@@ -1,0 +1,147 @@
+"""The task class, ``base=IdempotentTask``. It imports no model, so that ``celery.py`` may load it early."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from celery import Celery, Task
+from celery.contrib.django.task import DjangoTask
+from celery.utils import uuid
+
+from .conf import settings
+from .context import Idempotency, active
+from .detached import Detached
+from .exceptions import ConfigurationError
+from .identity import UNSET, from_header, identify, to_header
+from .message import HEADER
+from .options import Policy, names_any_option, read_policy
+
+
+class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stubs only
+    """Guards a Celery task: its effects happen once per key, whatever the broker or the worker does.
+
+    Options are decorator keywords or class attributes (``key``, ``scope``, ``lease`` ...). They are
+    checked when Celery creates the task; a task with a bad one stays registered, and every send and
+    call of it raises :class:`ConfigurationError`. A direct call, ``task(...)``, is a plain call.
+    Sets ``acks_late`` and ``reject_on_worker_lost``.
+    """
+
+    acks_late = True
+    reject_on_worker_lost = True
+
+    #: What is wrong with the options, None when nothing is.
+    idempotency_error: ClassVar[ConfigurationError | None] = None
+    #: Whether this task is guarded: not those that only inherit the class from ``Celery(task_cls=...)``.
+    idempotency_guarded: ClassVar[bool] = True
+    idempotency_policy: ClassVar[Policy]
+
+    @classmethod
+    def on_bound(cls, app: Celery) -> None:
+        """Read and check the options (a documented hook of Celery, called when the task is created)."""
+        super().on_bound(app)
+        try:
+            cls.idempotency_guarded = _is_guarded(cls, app)
+            if cls.idempotency_guarded:
+                cls.idempotency_policy = read_policy(cls)
+        except ConfigurationError as error:
+            cls.idempotency_error = error
+        if not cls.idempotency_guarded:
+            _unset_late_acks(cls, app)
+
+    @property
+    def idempotency(self) -> Idempotency:
+        """The running attempt: key, token, ``downstream_key()``, ``complete()`` ..."""
+        attempt = active()
+        if attempt is not None and attempt.task.name == self.name:
+            handle: Idempotency = attempt.handle
+            return handle
+        return Detached(self, self._policy())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Under a worker or eagerly: claim, run, settle. Called directly: run."""
+        request = self.request
+        attempt = active()
+        if request.called_directly or (attempt is not None and attempt.request is request):
+            return super().__call__(*args, **kwargs)
+        if not self.idempotency_guarded:
+            return self.run(*args, **kwargs)
+        from .runner import run  # the models exist by now, when this module loads they may not
+
+        return run(self, self._policy(), args, kwargs)
+
+    def apply_async(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        task_id: Any = None,
+        *arguments: Any,
+        idempotency_key: object = UNSET,
+        scope: object = UNSET,
+        headers: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Send as Celery does, with the call's identity in its header.
+
+        ``idempotency_key`` replaces the task's ``key`` and ``scope`` its ``scope`` for this call.
+        Raises :class:`InvalidKey` for a value that has no canonical form; nothing was sent then.
+        """
+        attempt = active()
+        if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
+            attempt.capture(args, kwargs, {"task_id": task_id, "headers": headers, **options})
+            return self.AsyncResult(task_id)
+        if not self.idempotency_guarded:
+            return super().apply_async(args, kwargs, task_id, *arguments, headers=headers, **options)
+        task_id = task_id or uuid()
+        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+        return super().apply_async(args, kwargs, task_id, *arguments, headers=headers, **options)
+
+    def _identified(
+        self, args: Any, kwargs: Any, task_id: str, headers: dict[str, Any] | None, key: object, scope: object
+    ) -> dict[str, Any]:
+        """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
+        policy = self._policy()
+        carried = (headers or {}).get(HEADER)
+        if from_header(carried, task_name=self.name, task_id=task_id) is not None:
+            return dict(headers or {})
+        dump = getattr(self, "_dump_pydantic_arguments", None)
+        if dump is not None:
+            args, kwargs = dump(args, kwargs)
+        identity = identify(
+            self.name,
+            policy.key_rules,
+            args or (),
+            kwargs or {},
+            task_id=task_id,
+            idempotency_key=key,
+            scope=scope,
+        )
+        return {**(headers or {}), HEADER: to_header(identity, task_name=self.name, task_id=task_id)}
+
+    def _policy(self) -> Policy:
+        if self.idempotency_error is not None:
+            raise self.idempotency_error
+        return self.idempotency_policy
+
+
+class IdempotentTask(IdempotentTaskMixin, DjangoTask):  # type: ignore[type-arg]  # in the stubs only
+    """Celery's task for Django, guarded."""
+
+    abstract = True
+
+
+def _is_guarded(task: type, app: Celery) -> bool:
+    """With ``Celery(task_cls=...)`` only tasks that set an option are guarded, and Celery's own never."""
+    if str(getattr(task, "name", "")).startswith("celery."):
+        return False
+    inherited = issubclass(app.Task, IdempotentTaskMixin) and issubclass(task, app.Task)
+    return not inherited or names_any_option(task) or settings().guard_all
+
+
+def _unset_late_acks(task: Any, app: Celery) -> None:
+    """An unguarded task keeps the project's own acknowledgement settings."""
+    for name, default in (
+        ("acks_late", app.conf.task_acks_late),
+        ("reject_on_worker_lost", app.conf.task_reject_on_worker_lost),
+    ):
+        if name not in vars(task):
+            setattr(task, name, default)

@@ -1,0 +1,51 @@
+"""The conformance suite of a ledger store, to run against one's own."""
+
+from __future__ import annotations
+
+from .claims import FirstClaims, Takeovers
+from .duties import Duplicates, Leadership
+from .finished import Reclaims, ReplacedCalls
+from .leases import Renewals
+from .rivals import Rivals
+from .settling import Cancelling, Settling, UnsentMessages
+from .sweeping import Bites, FreedLeases, SentAgain
+from .text import Text
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(
+    FirstClaims,
+    Takeovers,
+    Reclaims,
+    ReplacedCalls,
+    Settling,
+    Cancelling,
+    UnsentMessages,
+    Renewals,
+    FreedLeases,
+    SentAgain,
+    Bites,
+    Duplicates,
+    Leadership,
+    Text,
+    Rivals,
+):
+    """What a ledger store promises: each method named ``test_...`` is one promise.
+
+    Derive a class of pytest tests and say which store::
+
+        @pytest.mark.django_db(transaction=True)
+        class TestMyStore(StoreContract):
+            def store(self) -> LedgerStore:
+                return MyStore(connections["default"])
+
+    ``store()`` must be on ``django.db.connections[alias]`` of the calling thread. The tests commit and
+    look at what other connections see, so they need ``transaction=True``, an empty ledger before
+    each of them, and a database that is not in memory. ``second_store()`` opens those other
+    connections; it is ``side_connection()`` unless overridden. Set ``has_row_locks = False`` for a
+    database that locks as a whole: the promises about waiting for a row are then skipped.
+
+    To see the values of a failed assertion, ask pytest to rewrite this package, before importing it:
+    ``pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")`` in ``conftest.py``.
+    """

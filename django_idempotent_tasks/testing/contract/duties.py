@@ -1,0 +1,120 @@
+"""Promises of ``record_duplicate``, ``sum_duplicates``, ``lead`` and ``resign``."""
+# ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
+
+from __future__ import annotations
+
+from ...models import DuplicateAttempt, Leader
+from ...outcomes import Call
+from ...stores.clock import shifted
+from .bench import LEASE, Bench
+
+
+class Duplicates(Bench):
+    """Refused calls are recorded one by one and counted on their key later."""
+
+    def test_recording_a_duplicate_never_touches_the_key(self) -> None:
+        claim = self.claimed()
+        with self.untouched(claim):
+            self._record(claim.call, times=2)
+
+    def test_a_recorded_duplicate_tells_who_was_refused_where_and_why(self) -> None:
+        first = self.claimed(self.call(scope="tenant-42")).call
+        self._record(self.call("B", of=first, scope="tenant-42"))
+        record = DuplicateAttempt.objects.using(self.alias).get(digest=first.identity.digest)
+        assert (record.task_id, record.scope) == ("B", "tenant-42")
+        assert (record.place, record.reason, record.summed) == ("worker", "in_progress", False)
+
+    def test_each_duplicate_is_counted_once(self) -> None:
+        first, second = self.claimed(), self.claimed()
+        self._record(first.call, times=3)
+        self._record(second.call)
+        assert self.store().sum_duplicates(bite=100) == 4
+        assert self.store().sum_duplicates(bite=100) == 0
+        self._record(first.call)
+        assert self.store().sum_duplicates(bite=100) == 1
+        assert (self.row(first).duplicates, self.row(second).duplicates) == (4, 1)
+
+    def test_duplicates_are_counted_a_bite_at_a_time(self) -> None:
+        claim = self.claimed()
+        self._record(claim.call, times=5)
+        assert [self.store().sum_duplicates(bite=2) for _ in range(4)] == [2, 2, 1, 0]
+        assert self.row(claim).duplicates == 5
+
+    def test_counting_duplicates_changes_nothing_else(self) -> None:
+        claim, bystander = self.claimed(), self.claimed()
+        self._record(claim.call)
+        before = self.columns(claim)
+        with self.untouched(bystander):
+            self.store().sum_duplicates(bite=100)
+        assert before is not None
+        assert self.columns(claim) == before | {"duplicates": 1}
+
+    def test_duplicates_of_a_key_that_is_gone_hold_nothing_up(self) -> None:
+        claim = self.claimed()
+        self._record(self.call())
+        self._record(claim.call)
+        assert self.store().sum_duplicates(bite=1) == 1
+        assert self.store().sum_duplicates(bite=1) == 1
+        assert self.row(claim).duplicates == 1
+
+    def _record(self, call: Call, *, times: int = 1) -> None:
+        for _ in range(times):
+            self.store().record_duplicate(call, place="worker", reason="in_progress")
+
+
+class Leadership(Bench):
+    """A duty has one holder at a time, for a lease."""
+
+    def test_a_free_duty_is_taken_and_nobody_else_gets_it(self) -> None:
+        assert self._lead("one") is True
+        assert self._lead("two") is False
+        assert self._leader().holder == "one"
+
+    def test_the_holder_keeps_the_duty_as_long_as_it_renews(self) -> None:
+        self._lead("one")
+        term = self._leader()
+        for turn in (1, 2, 3):
+            with shifted(turn * (LEASE - 10)):
+                assert self._lead("one") is True
+                assert self._lead("two") is False
+        assert (self._leader().since, self._leader().token) == (term.since, term.token)
+
+    def test_a_duty_whose_lease_is_over_goes_to_whoever_asks(self) -> None:
+        self._lead("one")
+        token = self._leader().token
+        with shifted(LEASE - 10):
+            assert self._lead("two") is False
+        with shifted(LEASE + 1):
+            assert self._lead("two") is True
+            assert self._lead("one") is False
+        assert self._leader().token == token + 1
+
+    def test_a_holder_that_let_its_lease_run_out_begins_a_new_term(self) -> None:
+        self._lead("one")
+        term = self._leader()
+        with shifted(LEASE + 1):
+            assert self._lead("one") is True
+        assert self._leader().token == term.token + 1
+        assert self._leader().since > term.since
+
+    def test_a_holder_that_resigns_is_followed_at_once(self) -> None:
+        self._lead("one")
+        self.store().resign("sweeper", holder="one")
+        assert self._lead("two") is True
+
+    def test_nobody_resigns_for_another(self) -> None:
+        self._lead("one")
+        self.store().resign("sweeper", holder="two")
+        self.store().resign("beat", holder="one")
+        assert self._lead("two") is False
+
+    def test_duties_have_holders_of_their_own(self) -> None:
+        self._lead("one")
+        assert self.store().lead("beat", holder="two", lease=LEASE) is True
+        assert self._lead("two") is False
+
+    def _lead(self, holder: str) -> bool:
+        return self.store().lead("sweeper", holder=holder, lease=LEASE)
+
+    def _leader(self) -> Leader:
+        return Leader.objects.using(self.alias).get(name="sweeper")

@@ -1,0 +1,123 @@
+"""Promises that need two connections: one winner, and no waiting for a row that somebody else has locked."""
+# ruff: noqa: S101  promises are asserted
+
+from __future__ import annotations
+
+import threading
+import unittest
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from django.db import DatabaseError, transaction
+
+from ...outcomes import Claim
+from ...states import State
+from ...stores import LedgerStore
+from ...stores.clock import shifted
+from .bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
+
+T = TypeVar("T")
+
+#: How many claim at the same moment.
+RIVALS = 6
+
+
+class Rivals(Bench):
+    """Several connections at the same moment."""
+
+    def test_a_claim_is_seen_by_other_connections_at_once(self) -> None:
+        claim = self.claimed()
+        with self.second_store() as second:
+            entry = second.read(claim.digest, task_id="A")
+        assert entry is not None
+        assert entry.owner == claim.owner
+
+    def test_a_side_connection_is_closed_at_its_end(self) -> None:
+        with self.store().side_connection() as side:
+            side.read(self.call().identity.digest, task_id="A")
+            assert side.connection is not self.store().connection
+            assert side.connection.connection is not None
+        assert side.connection.connection is None
+
+    def test_of_simultaneous_first_claims_one_is_granted(self) -> None:
+        call = self.call()
+        grants = self._all_at_once(lambda store: store.claim_new(call, owner=new_owner(), lease=LEASE))
+        assert [grant.token for grant in grants if grant] == [1]
+
+    def test_of_simultaneous_takeovers_one_is_granted(self) -> None:
+        call = self.claimed().call
+        with shifted(LEASE + 1):
+            seen = self.seen(call)
+            grants = self._all_at_once(
+                lambda store: store.claim_open(call, owner=new_owner(), lease=LEASE, seen=seen)
+            )
+        assert [grant.token for grant in grants if grant] == [2]
+
+    def test_of_simultaneous_claims_of_a_finished_key_one_is_granted(self) -> None:
+        call = self.call("B", of=self.completed(retention=0).call)
+        seen = self.seen(call)
+        grants = self._all_at_once(
+            lambda store: store.claim_finished(call, owner=new_owner(), lease=LEASE, seen=seen, window=WINDOW)
+        )
+        assert [(grant.token, grant.generation) for grant in grants if grant] == [(2, 2)]
+
+    def test_simultaneous_sweeps_share_no_row_and_leave_none(self) -> None:
+        claims = [self.claimed() for _ in range(2 * RIVALS)]
+        with shifted(LEASE + 1):
+            bites = self._all_at_once(lambda store: store.sweep(bite=2, republish=REPUBLISH))
+        swept = [row.digest for bite in bites for row in bite]
+        assert len(swept) == len(set(swept)), "a row was swept twice"
+        assert {self.seen(claim.call).state for claim in claims} >= {State.RETRY}
+
+    def test_a_renewal_passes_over_a_row_that_a_completion_holds(self) -> None:
+        held, other = self.claimed(), self.claimed()
+        with self._completing(held):
+            renewed = self._without_waiting(lambda store: store.renew([held, other]))
+        assert renewed == {other.digest}
+
+    def test_a_cancel_does_not_wait_for_a_completion(self) -> None:
+        held = self.claimed()
+        with self._completing(held):
+            cancelled = self._without_waiting(lambda store: store.cancel(held.digest, window=WINDOW))
+        assert cancelled is False
+        assert self.seen(held.call).state is State.SUCCEEDED
+
+    def test_a_sweep_passes_over_a_row_that_a_completion_holds(self) -> None:
+        held, other = self.claimed(), self.claimed()
+        with shifted(LEASE + 1), self._completing(held):
+            rows = self._without_waiting(lambda store: store.sweep(bite=9, republish=REPUBLISH))
+        assert [row.digest for row in rows] == [other.digest]
+
+    # -- staging --
+
+    def _all_at_once(self, work: Callable[[LedgerStore], T]) -> list[T]:
+        """What each of several connections gets that do this at the same moment."""
+        together = threading.Barrier(RIVALS)
+
+        def run(_number: int) -> T:
+            with self.second_store() as store:
+                store.read(self.call().identity.digest, task_id="A")  # connected before it starts
+                together.wait(timeout=30)
+                return work(store)
+
+        with ThreadPoolExecutor(RIVALS) as threads:
+            return list(threads.map(run, range(RIVALS)))
+
+    @contextmanager
+    def _completing(self, claim: Claim) -> Iterator[None]:
+        """Inside, the completion of ``claim`` is done and not yet committed."""
+        if not self.has_row_locks:
+            raise unittest.SkipTest("one writer at a time: the whole database is locked, not a row")
+        with transaction.atomic(using=self.alias):
+            assert self.complete(claim)
+            yield
+
+    def _without_waiting(self, work: Callable[[LedgerStore], T]) -> T:
+        """A side connection gives up after a short wait: that it did is the failure."""
+        with self.store().side_connection() as side:
+            try:
+                return work(side)
+            except DatabaseError as error:
+                raise AssertionError("it waited for a row that somebody else had locked") from error

@@ -1,0 +1,106 @@
+"""The table of outcomes: what a call gets that meets an existing row. Pure, so that each cell is a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .outcomes import Call, Entry
+from .states import Reason, State
+
+
+class Step(Enum):
+    """What to do next about a call."""
+
+    INSERT = "insert"
+    OPEN = "open"
+    REOPEN = "reopen"
+    OWN = "own"
+    WAIT = "wait"
+    REFUSE = "refuse"
+    REPLAY = "replay"
+    RECALL = "recall"
+    ANSWER = "answer"
+    CANCELLED = "cancelled"
+    REUSED = "reused"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A step, with the reason of a refusal or the seconds of a wait."""
+
+    step: Step
+    reason: str = ""
+    seconds: float = 0.0
+
+
+IN_PROGRESS = "in_progress"
+COMPLETED = "already_completed"
+FAILED = "failed"
+IN_REVIEW = "in_review"
+
+_REFUSALS = {
+    State.PENDING: IN_PROGRESS,
+    State.RUNNING: IN_PROGRESS,
+    State.RETRY: IN_PROGRESS,
+    State.SUCCEEDED: COMPLETED,
+    State.FAILED: FAILED,
+    State.REVIEW: IN_REVIEW,
+}
+
+
+def decide(entry: Entry | None, call: Call, *, owner: str, on_failed: str) -> Verdict:
+    """The next step for ``call`` given the row as read. ``owner`` is this claim's own name."""
+    if entry is None:
+        return Verdict(Step.INSERT)
+    if entry.was_answered:
+        return Verdict(Step.ANSWER)
+    if entry.state is State.RUNNING and entry.owner == owner:
+        return Verdict(Step.OWN)
+    if call.task_id in {entry.task_id, entry.runner_task_id}:
+        return _same_call(entry)
+    return _other_call(entry, call, on_failed=on_failed)
+
+
+def _same_call(entry: Entry) -> Verdict:
+    match entry.state:
+        case State.PENDING:
+            return Verdict(Step.OPEN)
+        case State.RUNNING | State.RETRY if entry.is_open:
+            return Verdict(Step.OPEN)
+        case State.RUNNING | State.RETRY:
+            return Verdict(Step.WAIT, seconds=max(entry.opens_in or 0.0, 0.0))
+        case State.SUCCEEDED:
+            return Verdict(Step.REPLAY)
+        case State.CANCELLED:
+            return Verdict(Step.CANCELLED)
+        case _:
+            return Verdict(Step.RECALL)
+
+
+def _other_call(entry: Entry, call: Call, *, on_failed: str) -> Verdict:
+    if _may_reopen(entry, on_failed=on_failed):
+        return Verdict(Step.REOPEN)
+    if _differs(entry, call):
+        return Verdict(Step.REUSED)
+    if entry.state is State.RUNNING and entry.is_open:
+        return Verdict(Step.OPEN)
+    return Verdict(Step.REFUSE, reason=_REFUSALS[entry.state])
+
+
+def _may_reopen(entry: Entry, *, on_failed: str) -> bool:
+    match entry.state:
+        case State.CANCELLED:
+            return True
+        case State.SUCCEEDED:
+            return bool(entry.is_open)
+        case State.FAILED:
+            return on_failed == "rerun" and entry.reason is Reason.RETRIES_USED_UP
+        case _:
+            return False
+
+
+def _differs(entry: Entry, call: Call) -> bool:
+    """Another payload under the same key; not compared where either side has no fingerprint."""
+    given, stored = call.identity.fingerprint, entry.fingerprint
+    return given is not None and stored is not None and given != stored

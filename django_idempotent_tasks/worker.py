@@ -1,0 +1,73 @@
+"""Celery's worker signals: the instance's name, the sweeper, kept connections, the gate for bad options."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import signals
+from django.db import close_old_connections
+
+from .checks import problems
+from .conf import settings
+from .owner import renew_instance
+from .sweeper import Sweeper
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+_UID = "django_idempotent_tasks"
+_sweepers: list[Sweeper] = []
+
+
+def connect() -> None:
+    """Listen to this process's worker, if it ever becomes one."""
+    signals.worker_init.connect(_on_init, dispatch_uid=_UID)
+    signals.celeryd_after_setup.connect(_refuse_bad_options, dispatch_uid=_UID)
+    signals.worker_ready.connect(_on_ready, dispatch_uid=_UID)
+    signals.worker_shutdown.connect(_on_shutdown, dispatch_uid=_UID)
+
+
+def _on_init(sender: Any = None, **_kwargs: object) -> None:
+    renew_instance()
+    app = getattr(sender, "app", None)
+    if app is not None and settings().keep_connections:
+        keep_connections(app)
+
+
+def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
+    """Celery logs what a receiver raises and goes on; only SystemExit stops a worker."""
+    app = getattr(instance, "app", None)
+    found = problems(app) if app is not None else []
+    for problem in found:
+        logger.critical("%s", problem)
+    if found:
+        raise SystemExit(1)
+
+
+def _on_ready(sender: Any = None, **_kwargs: object) -> None:
+    app = getattr(sender, "app", None)
+    if app is not None and settings().sweeper == "thread":
+        sweeper = Sweeper(app)
+        _sweepers.append(sweeper)
+        sweeper.start()
+
+
+def _on_shutdown(**_kwargs: object) -> None:
+    while _sweepers:
+        _sweepers.pop().stop()
+
+
+def keep_connections(app: Any) -> None:
+    """Let CONN_MAX_AGE and CONN_HEALTH_CHECKS mean what they say around tasks.
+
+    Celery's Django integration closes every connection before and after each task. The close after
+    a fork is another method and stays.
+    """
+    for fixup in getattr(app, "_fixups", ()):
+        worker_fixup = getattr(fixup, "worker_fixup", None)
+        if worker_fixup is not None:
+            worker_fixup.close_database = _close_old
+
+
+def _close_old(**_kwargs: object) -> None:
+    close_old_connections()

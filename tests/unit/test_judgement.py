@@ -1,0 +1,68 @@
+"""The order in which rules about an error are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from django_idempotent_tasks import (
+    Category,
+    IdempotentTask,
+    ManualReview,
+    PermanentError,
+    TransientError,
+)
+from django_idempotent_tasks.judgement import Judgement, judge
+from django_idempotent_tasks.options import Policy
+
+
+def policy(**options: Any) -> Policy:
+    app = Celery("judgement", broker="memory://", set_as_current=False)
+
+    @app.task(base=IdempotentTask, shared=False, name="j", **options)
+    def task(x: int) -> int:
+        return x
+
+    found: Policy = app.tasks["j"].idempotency_policy
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "judgement"),
+    [
+        (PermanentError(), Judgement.PERMANENT),
+        (TransientError(), Judgement.TRANSIENT),
+        (ManualReview(), Judgement.REVIEW),
+        (KeyError(), Judgement.UNKNOWN),
+    ],
+)
+def test_our_exceptions_speak_for_themselves(error: Exception, judgement: Judgement) -> None:
+    assert judge(error, policy()) is judgement
+
+
+def test_our_exceptions_win_over_classify_and_classify_over_the_lists() -> None:
+    rules = policy(classify=lambda _error: Category.MANUAL_REVIEW, permanent_errors=(KeyError,))
+    assert judge(PermanentError(), rules) is Judgement.PERMANENT
+    assert judge(KeyError(), rules) is Judgement.REVIEW
+
+
+def test_each_list_judges_its_classes() -> None:
+    rules = policy(permanent_errors=KeyError, transient_errors=(OSError,), review_errors=(ValueError,))
+    judged = [judge(error, rules) for error in (KeyError(), TimeoutError(), ValueError(), TypeError())]
+    assert judged == [Judgement.PERMANENT, Judgement.TRANSIENT, Judgement.REVIEW, Judgement.UNKNOWN]
+
+
+def _raises(_error: BaseException) -> Category:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "classify", [_raises, lambda _error: None, lambda _error: "FATAL", lambda _error: 99]
+)
+def test_a_classifier_that_fails_or_knows_nothing_leaves_it_to_the_lists(
+    classify: Callable[[BaseException], Any],
+) -> None:
+    assert judge(KeyError(), policy(classify=classify, permanent_errors=(KeyError,))) is Judgement.PERMANENT

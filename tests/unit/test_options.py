@@ -1,0 +1,180 @@
+"""A task's options: each bad one names its remedy, none breaks another task, callables stay unbound."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from django_idempotent_tasks import TASK_ID, ConfigurationError, IdempotentTask
+from django_idempotent_tasks.identity import ALL_ARGUMENTS
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("options", broker="memory://", set_as_current=False)
+    app.conf.task_always_eager = True
+    return app
+
+
+def declare(app: Celery, **options: Any) -> Any:
+    def charge(order_id: int, amount: str = "0") -> str:
+        return f"{order_id} {amount}"
+
+    task = app.task(base=IdempotentTask, shared=False, name="shop.charge", **options)(charge)
+    return app.tasks[task.name]
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"key": "ordr_id"}, "it has: order_id, amount"),
+        ({"key": ("order_id", "nope")}, "it has: order_id, amount"),
+        ({"key": 7}, "must name arguments"),
+        ({"scope": "tenant"}, "it has: order_id, amount"),
+        ({"scope": 7}, "an argument's name or a callable"),
+        ({"fingerprint": "nope"}, "it has: order_id, amount"),
+        ({"lease": 0.5}, "between 1 s and"),
+        ({"lease": "60"}, "seconds or a timedelta"),
+        ({"lease": True}, "seconds or a timedelta"),
+        ({"lease": float("nan")}, "seconds or a timedelta"),
+        ({"retention": -1}, "between 0 s and"),
+        ({"retention": timedelta(days=400_000)}, "between 0 s and"),
+        ({"on_duplicate": "ignore"}, "'skip', 'replay', 'raise'"),
+        ({"on_failed": "retry"}, "'rerun', 'block'"),
+        ({"on_store_down": "skip"}, "'retry', 'raise'"),
+        ({"store_result": 1}, "True or False"),
+        ({"max_crashes": 0}, "at least 1"),
+        ({"permanent_errors": "ValueError"}, "a tuple of exception classes"),
+        ({"transient_errors": (ValueError, 3)}, "a tuple of exception classes"),
+        ({"classify": "fatal"}, "a callable"),
+        ({"sensitive": "cvc"}, "must name arguments"),
+        ({"sensitive": ("cvc",)}, "it has: order_id, amount"),
+        ({"mode": "atomc"}, "'leased', 'atomic'"),
+        ({"mode": "atomic"}, "leave it out"),
+        ({"reserve": True}, "leave it out"),
+        ({"at_most_once": True}, "leave it out"),
+        ({"retentoin": 5}, "Did you mean 'retention'?"),
+        ({"on_duplicates": "raise"}, "Did you mean 'on_duplicate'?"),
+        ({"leese": 5}, "Did you mean 'lease'?"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_names_its_remedy_at_every_send_and_call(
+    app: Celery, options: dict[str, Any], remedy: str
+) -> None:
+    task = declare(app, **options)
+    assert remedy in str(task.idempotency_error)
+    assert "shop.charge" in str(task.idempotency_error)
+    for send in (task.delay, task.s().delay, task.si(7).apply_async):
+        with pytest.raises(ConfigurationError, match=r"shop\.charge"):
+            send()
+    with pytest.raises(ConfigurationError, match=r"shop\.charge"):
+        task.apply((7,)).get()
+
+
+def test_a_bad_option_leaves_the_other_tasks_alone(app: Celery) -> None:
+    declare(app, key="nope")
+
+    @app.task(base=IdempotentTask, shared=False, name="shop.other")
+    def other(x: int) -> int:
+        return x
+
+    assert app.tasks["shop.other"].idempotency_error is None
+    assert "shop.charge" in app.tasks
+
+
+def test_an_unknown_keyword_that_is_no_misspelling_stays_celerys(app: Celery) -> None:
+    task = declare(app, team="payments", max_retries=9, rate_limit="5/s")
+    assert task.idempotency_error is None
+    assert (task.team, task.max_retries) == ("payments", 9)
+
+
+def test_a_task_without_parameters_must_state_its_key(app: Celery) -> None:
+    @app.task(base=IdempotentTask, shared=False, name="shop.tick")
+    def tick() -> None: ...
+
+    @app.task(base=IdempotentTask, shared=False, name="shop.once", key=())
+    def once() -> None: ...
+
+    assert "key=()" in str(app.tasks["shop.tick"].idempotency_error)
+    assert app.tasks["shop.once"].idempotency_error is None
+
+
+def test_callables_never_receive_self(app: Celery) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def key(*args: Any, **kwargs: Any) -> str:
+        seen.append((*args, *sorted(kwargs)))
+        return "k"
+
+    task = declare(app, key=key, scope=lambda order_id, **_: f"t{order_id}", classify=lambda _error: None)
+    assert task.key(1, amount="2") == "k"
+    assert task.scope(3) == "t3"
+    assert task.classify(ValueError()) is None
+    assert seen == [(1, "amount")]
+
+
+def test_defaults_come_from_the_settings(app: Celery, settings: Any) -> None:
+    settings.IDEMPOTENT_TASKS = {"LEASE": 5, "RETENTION": timedelta(hours=1), "MAX_CRASHES": 7}
+    policy = declare(app).idempotency_policy
+    assert (policy.lease, policy.retention, policy.max_crashes) == (5, 3600, 7)
+    assert policy.key_rules.key is ALL_ARGUMENTS
+
+
+def test_fractions_of_a_second_are_rounded_up(app: Celery) -> None:
+    policy = declare(app, lease=1.2, retention=timedelta(milliseconds=1500)).idempotency_policy
+    assert (policy.lease, policy.retention) == (2, 2)
+
+
+def test_options_may_be_class_attributes(app: Celery) -> None:
+    class Charge(IdempotentTask):
+        name = "shop.class_based"
+        key = TASK_ID
+        on_duplicate = "raise"
+
+        def run(self, order_id: int) -> int:
+            return order_id
+
+    task = app.register_task(Charge())
+    assert task.idempotency_error is None
+    assert task.idempotency_policy.on_duplicate == "raise"
+    assert task.idempotency_policy.key_rules.key is TASK_ID
+
+
+def test_with_task_cls_only_tasks_that_set_an_option_are_guarded() -> None:
+    app = Celery("cls", broker="memory://", set_as_current=False, task_cls=IdempotentTask)
+
+    @app.task(shared=False, name="cls.plain")
+    def plain(x: int) -> int:
+        return x
+
+    @app.task(shared=False, name="cls.guarded", key="x")
+    def guarded(x: int) -> int:
+        return x
+
+    tasks = app.tasks
+    assert tasks["cls.guarded"].idempotency_guarded
+    assert not tasks["cls.plain"].idempotency_guarded
+    assert not tasks["celery.backend_cleanup"].idempotency_guarded
+    assert (tasks["cls.plain"].acks_late, tasks["cls.guarded"].acks_late) == (False, True)
+
+
+def test_guard_all_guards_every_task_but_celerys_own(settings: Any) -> None:
+    settings.IDEMPOTENT_TASKS = {"GUARD_ALL": True}
+    app = Celery("all", broker="memory://", set_as_current=False, task_cls=IdempotentTask)
+
+    @app.task(shared=False, name="all.plain")
+    def plain(x: int) -> int:
+        return x
+
+    assert app.tasks["all.plain"].idempotency_guarded
+    assert not app.tasks["celery.backend_cleanup"].idempotency_guarded
+
+
+def test_a_guarded_task_acknowledges_late(app: Celery) -> None:
+    task = declare(app)
+    assert task.acks_late
+    assert task.reject_on_worker_lost
