@@ -1,0 +1,98 @@
+"""Celery in production on Redis or Valkey, each with its reason. Copy it and adapt the figures."""
+
+from __future__ import annotations
+
+import os
+
+from kombu import Exchange, Queue
+
+# The broker, without a default password: credentials belong in the environment.
+broker_url = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+
+# --- What a message may contain ---------------------------------------------------------------------
+# JSON only: pickle lets anybody who can write to the broker run code in the worker.
+task_serializer = "json"
+accept_content = ["json"]
+result_serializer = "json"
+result_accept_content = ["json"]
+
+# --- When a message is acknowledged -----------------------------------------------------------------
+# After the task, so that a killed worker's work is delivered again (IdempotentTask sets both itself;
+# here they cover plain tasks as well).
+task_acks_late = True
+task_reject_on_worker_lost = True
+# A child holds one message at a time: nothing waits behind a slow task, and a crash returns few messages.
+worker_prefetch_multiplier = 1
+# When the broker connection breaks, the broker delivers again what is unacknowledged. Stop the copy that
+# runs here, so that it does not work beside its successor (its completion would be refused anyway).
+worker_cancel_long_running_tasks_on_connection_loss = True
+
+# --- How long a task may take -----------------------------------------------------------------------
+# The soft limit raises an exception that the task can clean up after; the hard limit kills the child.
+# Both are far above the gateway's timeout, so they only end what hangs.
+task_soft_time_limit = 60
+task_time_limit = 90
+
+# --- Redis / Valkey transport -----------------------------------------------------------------------
+broker_transport_options = {
+    # An unacknowledged message is delivered again after this many seconds. It must be longer than the
+    # hard time limit and than the longest countdown, or a second copy starts while the first still runs.
+    "visibility_timeout": int(os.environ.get("CELERY_VISIBILITY_TIMEOUT", "3600")),
+    # How often a worker looks for such messages: every interval x throttle seconds.
+    "unacked_restore_interval": int(os.environ.get("CELERY_RESTORE_INTERVAL", "10")),
+    "unacked_restore_throttle": int(os.environ.get("CELERY_RESTORE_THROTTLE", "10")),
+    # A broker that vanishes or says nothing is noticed, instead of being waited for without end: a web
+    # request that publishes hangs no longer than this. Workers wait for messages in turns of a second.
+    "socket_connect_timeout": 2,
+    "socket_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 25,
+}
+# Also wait for a broker that is not up yet when the worker starts.
+broker_connection_retry_on_startup = True
+# And never give up on one that went away: the process manager would only restart the worker.
+broker_connection_max_retries = None
+
+# --- Publishing -------------------------------------------------------------------------------------
+# Few tries: a web request must not hang on the broker. The webhook then answers 503, and the provider
+# sends the event again.
+broker_connection_timeout = 2
+task_publish_retry = True
+task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+
+# --- Results ----------------------------------------------------------------------------------------
+# No result backend: outcomes are in the ledger, in the same database as the payments, and a second
+# copy would cost a write for each task and could disagree.
+result_backend = None
+task_ignore_result = True
+
+# --- Queues -----------------------------------------------------------------------------------------
+# A flood of notifications must not delay payments, so each has its own queue; a worker serves both
+# here, in production give them workers of their own (celery worker -Q payments).
+task_default_queue = "default"
+# Exchange and key are stated because Celery binds a queue without them to the default queue's key.
+task_queues = tuple(
+    Queue(name, Exchange(name), routing_key=name) for name in ("default", "payments", "notifications")
+)
+task_routes = {
+    "example_project.payments.tasks.handle_event": {"queue": "payments"},
+    "example_project.payments.tasks.notify": {"queue": "notifications"},
+}
+# A misspelt queue name is an error at send instead of a queue that nobody reads.
+task_create_missing_queues = False
+
+# --- The worker process -----------------------------------------------------------------------------
+# A child is replaced after this many tasks or this much memory (KiB), which bounds leaks.
+worker_max_tasks_per_child = 1000
+worker_max_memory_per_child = 400_000
+# At a deployment, give running tasks this long to finish before they are stopped and handed back.
+worker_soft_shutdown_timeout = 20.0
+# Django's LOGGING decides the format, not Celery.
+worker_hijack_root_logger = False
+# Events cost broker traffic for each task; switch them on when a monitor listens.
+worker_send_task_events = False
+task_send_sent_event = False
+
+# Countdowns and schedules are computed in UTC, so that no clock change runs them twice.
+enable_utc = True
+timezone = "UTC"

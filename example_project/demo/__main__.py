@@ -1,0 +1,92 @@
+"""Runs the demonstration: ``python -m example_project.demo``; exits 1 unless nothing was lost or doubled."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import threading
+from contextlib import ExitStack, suppress
+
+import django
+
+from example_project.servers import ServerUnavailable, ensure_servers, fresh_directory
+
+from .report import Report, print_logs
+from .stage import Stage, StageError, create_admin, prepare_database, set_environment
+
+
+def main() -> int:
+    """Run once and return the exit code."""
+    options = _options()
+    # These would end the process at once; as exceptions they stop what was started, as Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    try:
+        with ExitStack() as undo:
+            return 0 if _perform(options, undo) else 1
+    except (StageError, ServerUnavailable) as error:
+        print(error)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped")
+        return 130
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m example_project.demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
+    parser.add_argument("--events", type=int, default=300, help="webhooks to send, a third of them repeated")
+    parser.add_argument("--rate", type=float, default=25.0, help="webhooks a second")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the traffic")
+    return parser.parse_args()
+
+
+def _perform(options: argparse.Namespace, undo: ExitStack) -> bool:
+    """Start everything, run, and return whether the promise was kept. ``undo`` stops it all again."""
+    stage = Stage(fresh_directory("demo"))
+    # What is undone first was done last: the logs go when their writers are gone.
+    remove_logs = undo.enter_context(ExitStack())
+    remove_logs.callback(shutil.rmtree, stage.home, ignore_errors=True)
+    try:
+        kept = _run(options, stage, undo, Report())
+    except Exception:
+        print_logs(stage.started)
+        remove_logs.pop_all()
+        raise
+    if not kept:
+        print_logs(stage.started)
+        remove_logs.pop_all()
+    return kept
+
+
+def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Report) -> bool:
+    report.step("starting PostgreSQL and Valkey")
+    servers = undo.enter_context(ensure_servers(durable=True))
+    set_environment(servers.environment, stage.gateway_port)
+    django.setup()
+    report.step("creating the tables and the tenants")
+    secrets = prepare_database()
+    undo.callback(stage.stop)
+    report.step("starting the gateway, the web server and two workers")
+    stage.start()
+    from .run import Options, run  # noqa: PLC0415  (its models need the settings)
+
+    size = Options(options.events, options.rate, options.seed)
+    kept = run(stage, secrets, servers.broker_url, size, report)
+    if options.keep:
+        _keep(stage, create_admin())
+    return kept
+
+
+def _keep(stage: Stage, password: str) -> None:
+    print(f"  admin     http://{stage.web_address}/admin/   login admin, password {password}")
+    print(f"  logs      {stage.home}")
+    print("  Ctrl-C stops everything.", flush=True)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Kills workers in the middle of a charge: single children of the pool, and a whole worker at once."""
+
+from __future__ import annotations
+
+import random
+import signal
+from typing import TYPE_CHECKING
+
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
+from example_project.payments.tasks import handle_event
+from example_project.servers.process import send_signal
+
+from .programs import Program, wait_until
+from .stage import CHILDREN, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+#: How long to wait for a charge to interrupt; at the end of the traffic there may be none.
+PATIENCE = 5.0
+CHANCES = 20
+
+
+class Chaos:
+    """Interrupts the charges for ``events``, in the workers of ``stage``."""
+
+    def __init__(self, stage: Stage, events: Collection[str], rng: random.Random) -> None:
+        self.children_killed = 0
+        self.workers_killed = 0
+        self._stage = stage
+        self._workers = stage.workers
+        self._events = events
+        self._rng = rng
+        self._victims: set[int] = set()
+
+    def kill_child(self) -> str:
+        """SIGKILL a child that is charging. Returns what was done, or nothing when no charge came in time."""
+        for worker, busy in self._chances(all_busy=False):
+            victim = self._rng.choice(busy)
+            if self._caught([victim]):
+                send_signal(victim, signal.SIGKILL)
+                self.children_killed += 1
+                return f"killed child {victim} of {worker.name}, which was charging"
+        return ""
+
+    def kill_worker(self) -> str:
+        """SIGKILL a worker with its children, all of them charging, and start another in its place."""
+        for worker, busy in self._chances(all_busy=True):
+            if self._caught(busy):
+                worker.kill()
+                self.workers_killed += 1
+                self._workers.remove(worker)
+                successor = self._stage.start_worker()
+                self._workers.append(successor)
+                return f"killed {worker.name}, {len(busy)} children charging; started {successor.name}"
+        return ""
+
+    def _caught(self, victims: list[int]) -> bool:
+        """Stop the processes, and let them go on when one has finished its charge meanwhile."""
+        for pid in victims:
+            send_signal(pid, signal.SIGSTOP)
+        if self._charging().issuperset(victims):
+            self._victims.update(victims)
+            return True
+        for pid in victims:
+            send_signal(pid, signal.SIGCONT)
+        return False
+
+    def _chances(self, *, all_busy: bool) -> Iterator[tuple[Program, list[int]]]:
+        for _ in range(CHANCES):
+            found = self._wait_for(all_busy=all_busy)
+            if found is None:
+                return
+            yield found
+
+    def _wait_for(self, *, all_busy: bool) -> tuple[Program, list[int]] | None:
+        found: list[tuple[Program, list[int]]] = []
+
+        def look() -> bool:
+            found[:] = self._busy_workers(all_busy=all_busy)
+            return bool(found)
+
+        return self._rng.choice(found) if wait_until(look, seconds=PATIENCE, every=0.02) else None
+
+    def _busy_workers(self, *, all_busy: bool) -> list[tuple[Program, list[int]]]:
+        running = self._charging()
+        pairs = [(worker, [pid for pid in worker.children() if pid in running]) for worker in self._workers]
+        return [(worker, busy) for worker, busy in pairs if len(busy) >= (CHILDREN if all_busy else 1)]
+
+    def _charging(self) -> set[int]:
+        """Return the processes that charge now.
+
+        A key that lost its owner before is spared: one that ends its worker three times counts as
+        poison, which is another story.
+        """
+        running = IdempotencyKey.objects.filter(task=handle_event.name, state=State.RUNNING, crashes=0)
+        owners = running.filter(key_text__in=self._events).values_list("owner", flat=True)
+        # The owner of a key is <worker instance>:<process>:<claim>.
+        return {int(owner.split(":")[1]) for owner in owners if owner} - self._victims

@@ -1,0 +1,78 @@
+"""Reads what happened: from the ledger, the project's tables, the gateway and the broker."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection
+from typing import Any
+
+from redis import Redis
+
+from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
+from django_idempotent_tasks.states import FINISHED, State
+from example_project import celery_config
+from example_project.payments.models import Charge, Notification, Payment, Status
+from example_project.payments.tasks import handle_event
+
+from .verdict import Observed
+
+# The transport's own names for what was delivered and not acknowledged.
+UNACKNOWLEDGED = ("unacked", "unacked_index")
+
+
+class Observer:
+    """Looks from outside; it changes nothing."""
+
+    def __init__(self, broker_url: str, gateway_address: str) -> None:
+        self._broker = Redis.from_url(broker_url)
+        self._gateway_address = gateway_address
+
+    def waiting_messages(self) -> int:
+        """Return how many messages wait in the queues or are unacknowledged."""
+        queued = sum(self._broker.llen(queue.name) for queue in celery_config.task_queues)
+        return queued + self._broker.hlen(UNACKNOWLEDGED[0]) + self._broker.zcard(UNACKNOWLEDGED[1])
+
+    def unfinished_keys(self) -> int:
+        """Return how many keys of any task are not in a final state."""
+        return IdempotencyKey.objects.exclude(state__in=FINISHED).count()
+
+    def quiet(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.unfinished_keys() and not self.waiting_messages()
+
+    def observed(self) -> Observed:
+        """Return the effects, row by row, for the verdict."""
+        states = IdempotencyKey.objects.filter(task=handle_event.name).values_list("key_text", "state")
+        statuses = Payment.objects.values_list("tenant", "payment_id", "status")
+        moved = [charge["reference"].split("/") for charge in self.gateway("/charges")["charges"]]
+        return Observed(
+            key_states={event_id: State(state).name for event_id, state in states},
+            booked=list(Charge.objects.values_list("tenant", "payment_id")),
+            moved=[(tenant, payment_id) for tenant, payment_id in moved],
+            notified=list(Notification.objects.values_list("tenant", "payment_id")),
+            statuses={(tenant, payment_id): Status(status).label for tenant, payment_id, status in statuses},
+        )
+
+    def gateway(self, path: str) -> dict[str, Any]:
+        """Ask the gateway."""
+        connection = HTTPConnection(self._gateway_address, timeout=10)
+        try:
+            connection.request("GET", path)
+            return dict(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection to the broker."""
+        self._broker.close()
+
+
+def duplicates_refused() -> int:
+    """Return how many events the ledger refused because their key was taken."""
+    events = IdempotencyKey.objects.filter(task=handle_event.name)
+    return DuplicateAttempt.objects.filter(digest__in=events.values("digest")).count()
+
+
+def takeovers() -> int:
+    """Return how many keys lost an owner and were finished by another."""
+    return IdempotencyKey.objects.filter(crashes__gt=0).count()

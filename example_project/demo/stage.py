@@ -1,0 +1,144 @@
+"""Sets the stage: environment, tables, tenants, an admin, and the processes of the project."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from example_project.servers.process import free_port
+
+from .programs import ROOT, Program, stop_all, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+TENANTS = {
+    "acme": "Acme Tools",
+    "blumen": "Blumen Berlin",
+    "cafe-luna": "Café Luna",
+    "delta": "Delta Bikes",
+    "engel": "Engel Books",
+}
+START_SECONDS = 30.0
+
+#: Children of each worker.
+CHILDREN = 2
+
+#: Short times, so that a run of a minute shows what takes minutes in production.
+QUICK = {
+    "IDEMPOTENCY_LEASE": "5",
+    "IDEMPOTENCY_REPUBLISH_AFTER": "10",
+    "CELERY_VISIBILITY_TIMEOUT": "10",
+    "CELERY_RESTORE_INTERVAL": "1",
+    "CELERY_RESTORE_THROTTLE": "1",
+}
+
+
+class StageError(RuntimeError):
+    """A part of the demonstration did not start. The message says which."""
+
+
+def set_environment(servers: Mapping[str, str], gateway_port: int) -> None:
+    """Set what the project's settings read, for this process and all that it starts."""
+    os.environ.update(servers)
+    os.environ.update(QUICK)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "example_project.settings"
+    os.environ["GATEWAY_URL"] = f"http://127.0.0.1:{gateway_port}"
+    os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def prepare_database() -> dict[str, str]:
+    """Create the tables and the tenants, and return the tenants' secrets. Refuses a database in use."""
+    from django.core.management import call_command  # noqa: PLC0415  (only when the settings are complete)
+
+    from django_idempotent_tasks.models import IdempotencyKey  # noqa: PLC0415
+    from example_project.payments.models import Tenant  # noqa: PLC0415
+
+    call_command("migrate", verbosity=0)
+    if IdempotencyKey.objects.exists() or Tenant.objects.exists():
+        raise StageError("The database is in use. Unset DATABASE_URL, or name an empty database.")
+    tenants = [Tenant(slug=slug, name=name) for slug, name in TENANTS.items()]
+    Tenant.objects.bulk_create(tenants)
+    return {tenant.slug: tenant.secret for tenant in tenants}
+
+
+def create_admin() -> str:
+    """Create the login ``admin`` with a random password, and return the password."""
+    from django.contrib.auth import get_user_model  # noqa: PLC0415
+
+    password = secrets.token_urlsafe(12)
+    get_user_model()._default_manager.create_superuser("admin", "", password)
+    return password
+
+
+@dataclass
+class Stage:
+    """The processes of the project. ``stop()`` ends them all."""
+
+    home: Path
+    gateway_port: int = field(default_factory=free_port)
+    web_port: int = field(default_factory=free_port)
+    workers: list[Program] = field(default_factory=list)
+    others: list[Program] = field(default_factory=list)
+    started: list[Program] = field(default_factory=list)
+
+    @property
+    def gateway_address(self) -> str:
+        """Host and port of the gateway."""
+        return f"127.0.0.1:{self.gateway_port}"
+
+    @property
+    def web_address(self) -> str:
+        """Host and port of the web server."""
+        return f"127.0.0.1:{self.web_port}"
+
+    def start(self) -> None:
+        """Start gateway, web server and two workers, and return when they answer."""
+        store = str(self.home / "gateway.sqlite3")
+        gateway = ["example_project.gateway", "--port", str(self.gateway_port), "--store", store]
+        self._start("gateway", [*gateway, "--unavailable", "0.03"])
+        self._start("web", ["example_project.web", "--port", str(self.web_port)])
+        self.workers += [self.start_worker(), self.start_worker()]
+        for program, port in (("gateway", self.gateway_port), ("web", self.web_port)):
+            _expect(program, partial(_listens, port))
+        for worker in self.workers:
+            _expect(worker.name, partial(_is_ready, worker))
+
+    def start_worker(self) -> Program:
+        """Start one more worker with two children; it is not ready yet."""
+        name = f"worker{sum(program.name.startswith('worker') for program in self.started) + 1}"
+        quiet = ["--without-mingle", "--without-gossip", "--loglevel", "INFO"]
+        return self._start(
+            name,
+            ["celery", "-A", "example_project", "worker", "-c", str(CHILDREN), "-n", f"{name}@demo", *quiet],
+        )
+
+    def stop(self) -> None:
+        """End every process that was started."""
+        stop_all(self.started)
+
+    def _start(self, name: str, arguments: list[str]) -> Program:
+        program = Program(name, arguments, self.home)
+        self.started.append(program)
+        return program
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _is_ready(worker: Program) -> bool:
+    return b" ready." in worker.log.read_bytes()
+
+
+def _expect(what: str, condition: Callable[[], bool]) -> None:
+    if not wait_until(condition, seconds=START_SECONDS):
+        message = f"{what} did not start"
+        raise StageError(message)

@@ -1,0 +1,101 @@
+"""Judges a run: compares what was accepted with what happened. Pure, so that tests show that it can fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+#: A payment: the tenant's slug and the payment's id.
+Payment = tuple[str, str]
+
+#: From first to last; what comes later wins, in whichever order the events arrive.
+STATUSES = ("pending", "failed", "completed", "refunded")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An event that the webhook answered with 202."""
+
+    event_id: str
+    payment: Payment
+    status: str
+    declined: bool = False
+
+    @property
+    def chargeable(self) -> bool:
+        """Whether money must be moved for it."""
+        return self.status == "completed" and not self.declined
+
+    @property
+    def final_state(self) -> str:
+        """The state that its key must end in."""
+        return "FAILED" if self.declined else "SUCCEEDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is found afterwards. The lists hold one entry for each row, so a doubled effect is there twice."""
+
+    key_states: Mapping[str, str]
+    booked: Iterable[Payment]
+    moved: Iterable[Payment]
+    notified: Iterable[Payment]
+    statuses: Mapping[Payment, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Each tuple names what is wrong; all are empty after a run that kept its promise."""
+
+    lost: tuple[str, ...]
+    doubled: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    stale: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.lost or self.doubled or self.unexpected or self.stale)
+
+
+def verdict(accepted: Iterable[Accepted], observed: Observed) -> Verdict:
+    """Say what was lost, happened twice or unasked, and which payments show an old status."""
+    events = list(accepted)
+    due = {event.payment for event in events if event.chargeable}
+    lost = list(_unfinished(events, observed.key_states))
+    doubled, unexpected = [], []
+    for effect in ("booked", "moved", "notified"):
+        found = Counter(getattr(observed, effect))
+        lost += [f"{_name(payment)} was not {effect}" for payment in sorted(due - found.keys())]
+        doubled += [
+            f"{_name(payment)} was {effect} {times} times" for payment, times in found.items() if times > 1
+        ]
+        unexpected += [f"{_name(payment)} was {effect} unasked" for payment in sorted(found.keys() - due)]
+    stale = tuple(_stale(events, observed.statuses))
+    return Verdict(tuple(lost), tuple(doubled), tuple(unexpected), stale)
+
+
+def _unfinished(events: Iterable[Accepted], key_states: Mapping[str, str]) -> Iterator[str]:
+    for event in events:
+        state = key_states.get(event.event_id, "without a key")
+        if state != event.final_state:
+            yield f"{event.event_id} is {state}, not {event.final_state}"
+
+
+def _stale(events: Iterable[Accepted], statuses: Mapping[Payment, str]) -> Iterator[str]:
+    furthest: dict[Payment, str] = {}
+    for event in events:
+        if not event.declined:
+            known = furthest.get(event.payment, event.status)
+            furthest[event.payment] = max(known, event.status, key=STATUSES.index)
+    for payment, status in sorted(furthest.items()):
+        if statuses.get(payment) != status:
+            yield f"{_name(payment)} is {statuses.get(payment)}, not {status}"
+
+
+def _name(payment: Payment) -> str:
+    return "/".join(payment)

@@ -1,0 +1,61 @@
+"""Talks to the payment gateway, with a timeout and an Idempotency-Key on every charge."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+DEFAULT_URL = "http://127.0.0.1:8900"
+DEFAULT_TIMEOUT = 5.0
+
+
+class GatewayUnavailable(Exception):
+    """No usable answer: it may have charged or not. Trying again with the same key is safe."""
+
+
+class GatewayRefused(Exception):
+    """The gateway will never accept this request as it is."""
+
+
+class CardDeclined(Exception):
+    """The customer's bank said no."""
+
+
+def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) -> str:
+    """Charge once for ``idempotency_key``, however often it is called, and return the gateway's reference."""
+    body = json.dumps({"reference": reference, "amount": amount, "currency": currency})
+    status, answer = _post("/charges", body, idempotency_key)
+    if status == HTTPStatus.CREATED:
+        return str(answer["id"])
+    reason = f"{status}: {answer.get('error', '')}"
+    if status == HTTPStatus.PAYMENT_REQUIRED:
+        raise CardDeclined(reason)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }:
+        raise GatewayUnavailable(reason)
+    raise GatewayRefused(reason)
+
+
+def _post(path: str, body: str, idempotency_key: str) -> tuple[int, dict[str, Any]]:
+    address = urlsplit(getattr(settings, "GATEWAY_URL", DEFAULT_URL))
+    connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
+    connection = connect(address.netloc, timeout=getattr(settings, "GATEWAY_TIMEOUT", DEFAULT_TIMEOUT))
+    headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key}
+    try:
+        connection.request("POST", address.path.rstrip("/") + path, body, headers)
+        response = connection.getresponse()
+        return response.status, dict(json.loads(response.read()))
+    except (OSError, HTTPException, ValueError) as error:
+        # ValueError: something between us and the gateway answered, not in JSON.
+        message = f"{type(error).__name__}: {error}"
+        raise GatewayUnavailable(message) from error
+    finally:
+        connection.close()

@@ -1,0 +1,85 @@
+"""The tasks: one charges through the gateway and books it, one notifies the tenant on another queue."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from celery import shared_task
+from kombu.exceptions import OperationalError as BrokerDown
+
+from django_idempotent_tasks import IdempotentTask
+
+from . import gateway_client
+from .events import PaymentEvent
+from .gateway_client import CardDeclined, GatewayRefused, GatewayUnavailable
+from .models import Charge, Notification, Payment
+
+COMPLETED = "completed"
+
+
+@shared_task(
+    base=IdempotentTask,
+    bind=True,
+    max_retries=5,
+    retry_backoff=True,
+    autoretry_for=(GatewayUnavailable, BrokerDown),
+    permanent_errors=(CardDeclined, GatewayRefused),
+    # A declined card is an outcome: a dead letter, but no error in the log.
+    throws=(CardDeclined,),
+)
+def handle_event(
+    self: Any,
+    *,
+    tenant: str,
+    event_id: str,
+    payment_id: str,
+    order_id: str,
+    amount: str,
+    currency: str,
+    status: str,
+) -> None:
+    """Charge a completed payment once, and record the event and the charge together, once."""
+    event = PaymentEvent(event_id, payment_id, order_id, Decimal(amount), currency, status)
+    reference = _charge(self, tenant, event) if status == COMPLETED else None
+    with self.idempotency.complete() as done:
+        stored = Payment.objects.record(tenant, event)
+        if reference is not None:
+            _book(self, tenant, event, reference)
+        done.result = {"charge": reference, "stored": stored}
+
+
+def _charge(task: Any, tenant: str, event: PaymentEvent) -> str:
+    reference = gateway_client.charge(
+        reference=f"{tenant}/{event.payment_id}",
+        amount=str(event.amount),
+        currency=event.currency,
+        # The same in every attempt, so that a charge whose answer was lost is not made again.
+        idempotency_key=task.idempotency.downstream_key("charge"),
+    )
+    # Before the completion, which ends this task: an attempt that dies here sends it again, and the
+    # key of the notification takes care of the second one.
+    notify.delay(
+        tenant=tenant, payment_id=event.payment_id, amount=str(event.amount), currency=event.currency
+    )
+    return reference
+
+
+def _book(task: Any, tenant: str, event: PaymentEvent, reference: str) -> None:
+    Charge.objects.create(
+        tenant_id=tenant,
+        payment_id=event.payment_id,
+        event_id=event.event_id,
+        amount=event.amount,
+        currency=event.currency,
+        gateway_reference=reference,
+        attempt=task.idempotency.attempt,
+    )
+
+
+@shared_task(base=IdempotentTask, bind=True, key="payment_id", scope="tenant")
+def notify(self: Any, tenant: str, payment_id: str, amount: str, currency: str) -> None:
+    """Tell the tenant about a charge, once for each payment."""
+    text = f"Payment {payment_id} was charged: {amount} {currency}"
+    with self.idempotency.complete():
+        Notification.objects.create(tenant_id=tenant, payment_id=payment_id, text=text)

@@ -1,0 +1,91 @@
+"""Django settings of the example project; what differs between machines comes from the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from django.core.management.utils import get_random_secret_key
+
+# Every process that has these settings sends through this app, whichever way it was started.
+from example_project.celery import app as celery_app
+from example_project.database_url import database_from_url
+
+__all__ = ["celery_app"]
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# A generated key serves one process; with several web processes state SECRET_KEY.
+SECRET_KEY = os.environ.get("SECRET_KEY") or get_random_secret_key()
+DEBUG = False
+ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_idempotent_tasks",
+    "example_project.payments",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "example_project.urls"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {
+    "default": database_from_url(os.environ.get("DATABASE_URL", f"sqlite:///{BASE_DIR / 'example.sqlite3'}"))
+}
+# Opening a connection costs more than a guarded task; a kept one is tested before it is used again.
+DATABASES["default"]["CONN_MAX_AGE"] = 600
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+
+IDEMPOTENT_TASKS = {
+    # Celery closes Django's connections around each task; keep them, as CONN_MAX_AGE asks.
+    "KEEP_CONNECTIONS": True,
+    # How long the work of a vanished owner waits. Heartbeats keep it, so it need not cover the task.
+    "LEASE": int(os.environ.get("IDEMPOTENCY_LEASE", "60")),
+    # How long a reserved call may wait in the queue before the sweeper sends it again.
+    "REPUBLISH_AFTER": int(os.environ.get("IDEMPOTENCY_REPUBLISH_AFTER", "300")),
+}
+
+GATEWAY_URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8900")
+GATEWAY_TIMEOUT = 5.0
+WEBHOOK_MAX_BYTES = 64 * 1024
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+STATIC_URL = "static/"
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO")},
+}

@@ -1,0 +1,40 @@
+"""The example project under the tests' settings, with a gateway of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from example_project.gateway.server import Behaviour, GatewayServer
+from example_project.payments.models import Tenant
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
+
+
+@pytest.fixture(autouse=True)
+def example_settings(settings: Settings) -> Settings:
+    settings.WEBHOOK_MAX_BYTES = 4096
+    settings.GATEWAY_TIMEOUT = 5.0
+    return settings
+
+
+@pytest.fixture
+def tenant(db: None) -> Tenant:  # noqa: ARG001  (it opens the database)
+    return Tenant.objects.create(slug="acme", name="Acme Tools")
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, example_settings: Settings) -> Iterator[GatewayServer]:
+    behaviour = Behaviour(latency=(0, 0))
+    with GatewayServer(("127.0.0.1", 0), tmp_path / "gateway.sqlite3", behaviour) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        example_settings.GATEWAY_URL = f"http://127.0.0.1:{server.server_port}"
+        yield server
+        server.shutdown()
+        thread.join()
