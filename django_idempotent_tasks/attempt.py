@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from celery.exceptions import Ignore, Reject, Retry, WorkerShutdown, WorkerTerminate
-from django.db import Error as DatabaseError
 from django.db import transaction
 
 from . import heartbeat, signals
@@ -79,12 +78,28 @@ class Attempt:
             try:
                 try:
                     with entered(self), self._savepoint():
-                        value = self.task.run(*args, **kwargs)
+                        value = self._body(args, kwargs)
                 except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
                     return self._ended_by(error)
                 return self._returned(value)
             except LeaseLost:
                 return self._superseded()
+
+    def _body(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self.task.run(*args, **kwargs)
+        except Exception as error:
+            if not (self.completed and self.in_caller_transaction):
+                raise
+            return self._ended_by(error)  # or its savepoint would take the completion back
+
+    def end_by(self, error: BaseException) -> NoReturn:
+        """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
+        try:
+            self._ended_by(error)
+        except LeaseLost:
+            self._on_lost()
+        raise error
 
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, instead of starting the body once more."""
@@ -129,14 +144,19 @@ class Attempt:
         if self.completed:
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
-        done = Done()
+        done, committing = Done(), False
         try:
             with transaction.atomic(using=self._alias, durable=not self.in_caller_transaction):
                 yield done
+                committing = True
                 self.settlement.complete_once(done.result)
-        except DatabaseError:
-            # It may be the answer to COMMIT that was lost: the row knows.
-            if not self.settlement.is_completed():
+        except BaseException as error:
+            # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
+            unsure = committing and not isinstance(error, LeaseLost)
+            if not (unsure and self.settlement.is_completed()):
+                raise
+            self.completed, self.result = True, done.result
+            if _is_shutdown(error):
                 raise
         self.completed, self.result = True, done.result
 

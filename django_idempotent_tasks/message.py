@@ -12,6 +12,7 @@ from kombu import Connection
 from kombu.utils import json as wire
 
 VERSION = 1
+_PARTS = ("args", "kwargs", "options")
 
 #: The message header that carries a call's identity from where it was made.
 HEADER = "idempotency"
@@ -61,10 +62,11 @@ class Message:
     def decode(cls, task: str, text: str) -> Message:
         """The message of a stored text. Raises ValueError for one of another version or shape."""
         content = wire.loads(text)
-        if not isinstance(content, dict) or content.get("v") != VERSION:
+        is_ours = isinstance(content, dict) and content.get("v") == VERSION
+        if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."
             raise ValueError(msg)
-        return cls(task, content["args"], content["kwargs"], content["options"])
+        return cls(task, *map(content.get, _PARTS))
 
     def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
         """Send it, on ``connection`` or on the app's pool. Raises what the transport raises."""

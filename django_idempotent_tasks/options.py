@@ -50,6 +50,9 @@ NAMES = (
     "sensitive",
 )
 
+#: Longest task name that the ledger can hold.
+NAME_LIMIT = 255
+
 #: Options of the contract that this version does not carry out yet: refused, never ignored.
 PLANNED = ("reserve", "at_most_once")
 
@@ -102,13 +105,20 @@ class _Reader:
         self.label = str(getattr(task, "name", task.__qualname__))
 
     def policy(self) -> Policy:
+        if len(self.label) > NAME_LIMIT:
+            raise self._wrong("name", f"is over {NAME_LIMIT} characters; give the task a shorter one.")
         self._refuse_typos()
         self._refuse_planned()
         sensitive = frozenset(self._argument_names("sensitive", self._get("sensitive", ())))
+        scope = self._argument_or_callable("scope")
+        if scope in sensitive:
+            raise self._wrong(
+                "scope", f"names the sensitive argument {scope!r}: a scope is stored and shown."
+            )
         return Policy(
             key_rules=KeyRules(
                 key=self._key(),
-                scope=self._argument_or_callable("scope"),
+                scope=scope,
                 fingerprint=self._fingerprint(),
                 binder=self.binder,
                 sensitive=sensitive,
@@ -198,9 +208,8 @@ class _Reader:
         return value
 
     def _argument_names(self, name: str, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, tuple | list | set | frozenset) or not all(
-            isinstance(item, str) for item in value
-        ):
+        # No sets: their order differs from process to process, and so would the key.
+        if not isinstance(value, tuple | list) or not all(isinstance(item, str) for item in value):
             raise self._wrong(name, f"must name arguments (a string or a tuple of strings), not {value!r}.")
         for item in value:
             if item not in self.binder.names and not self.binder.accepts_any_keyword:

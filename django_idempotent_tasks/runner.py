@@ -8,7 +8,7 @@ import time
 from typing import Any, NoReturn
 
 from celery import states as celery_states
-from celery.exceptions import Ignore, Reject
+from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from .attempt import Attempt
@@ -25,7 +25,7 @@ from .identity import from_header, identify, to_header
 from .ledger import Answered, Claimed, Ledger, Outcome, Refused, Waiting
 from .message import HEADER, Message
 from .options import Policy
-from .outcomes import Answer, Call, Identity
+from .outcomes import Answer, Call, Claim, Grant, Identity
 from .owner import new_owner
 from .reschedule import come_back
 from .results import decode_error, decode_result
@@ -107,17 +107,35 @@ class _Delivery:
     def _claim(self, call: Call) -> Outcome:
         """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
         owner = new_owner()
-        read_first = self.request.retries > 0 or bool((self.request.delivery_info or {}).get("redelivered"))
+        info = self.request.delivery_info or {}
+        read_first = self.request.retries > 0 or bool(info.get("redelivered"))
         try:
             return self.ledger.claim(call, owner=owner, read_first=read_first)
         except DatabaseError:
             if self.in_transaction:
                 raise
             self.ledger.store.connection.close()
+        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
+            self._struck(call, owner, error)
+            raise
         try:
             return self.ledger.claim(call, owner=owner, read_first=True)
         except DatabaseError as error:
             self._store_is_down(error)
+
+    def _struck(self, call: Call, owner: str, error: BaseException) -> None:
+        """A signal struck inside the claim. Whether it was granted is read, not guessed; then it is ended."""
+        if self.in_transaction:
+            return
+        try:
+            self.ledger.store.connection.close()
+            entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
+        except DatabaseError:
+            return  # the lease runs out
+        if entry is not None and entry.owner == owner and entry.state is State.RUNNING:
+            grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+            claim = Claim(call, owner, grant, self.policy.lease)
+            Attempt(self.task, self.ledger, claim, in_caller_transaction=False).end_by(error)
 
     def _store_is_down(self, error: DatabaseError) -> NoReturn:
         """Never acknowledged, never run unguarded, retries untouched."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from celery.exceptions import Reject
+from celery.exceptions import Reject, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from .conf import settings
@@ -76,7 +76,10 @@ class Settlement:
         self._settle(lambda: self.ledger.fail(self.claim, error, state=state, reason=reason))
 
     def is_completed(self) -> bool:
-        """Whether the row says that this claim completed: asked when an answer to COMMIT was lost."""
+        """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.
+
+        On a new connection: a statement that a signal interrupted leaves the old one in use.
+        """
         if self.in_caller_transaction:
             return False
         try:
@@ -104,23 +107,41 @@ class Settlement:
         return self.ledger.complete(self.claim, result=text, reason=reason)
 
     def _settle(self, transition: Callable[[], bool]) -> None:
+        """Carry the transition out, again while the database is away or when a signal struck inside it."""
         deadline = time.monotonic() + self.claim.lease
         pause, unsure = 0.1, False
         while True:
             try:
-                # 0 rows after an error: the row may show what an earlier try did whose answer was lost.
-                if not transition() and not (unsure and self._is_settled()):
-                    raise self.lost()
+                self._carry_out(transition, unsure=unsure)
             except DatabaseError as error:
                 if self.in_caller_transaction:
                     raise
                 if time.monotonic() + pause > deadline:
                     self._give_up(error)
+                self._reconnect()
+                time.sleep(pause)
+            except SoftTimeLimitExceeded:
+                logger.warning("%s: its soft time limit struck while it was settled", self.task.name)
+                self._reconnect()
+            except (SystemExit, KeyboardInterrupt):
+                self._settle_at_shutdown(transition)
+                raise
             else:
                 return
-            self._reconnect()
-            time.sleep(pause)
             pause, unsure = min(pause * 2, 2.0), True
+
+    def _carry_out(self, transition: Callable[[], bool], *, unsure: bool) -> None:
+        """One try. 0 rows after an error: the row may show an earlier try whose answer was lost."""
+        if not transition() and not (unsure and self._is_settled()):
+            raise self.lost()
+
+    def _settle_at_shutdown(self, transition: Callable[[], bool]) -> None:
+        """Once more and no longer: the message comes back, and finds the outcome or a lease that ends."""
+        try:
+            self._reconnect()
+            transition()
+        except DatabaseError:
+            logger.warning("%s: a shutdown struck while it was settled", self.task.name)
 
     def _is_settled(self) -> bool:
         entry = self.row()

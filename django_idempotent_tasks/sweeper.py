@@ -40,13 +40,16 @@ os.register_at_fork(
 
 
 def sweep_once(app: Celery, store: LedgerStore) -> int:
-    """Free and send one bite; how many rows were moved. Raises what the database raises."""
+    """Free and send one bite; how many rows need no further look now. Raises what the database raises.
+
+    Rows that could not be sent are not counted: they wait for the next sweep, or this one would never end.
+    """
     rows = store.sweep(bite=BITE, republish=settings().republish_after)
     unsent = _send([row for row in rows if row.publish], app)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
     store.sum_duplicates(bite=1000)
-    return len(rows)
+    return len(rows) - len(unsent)
 
 
 def _send(rows: list[Due], app: Celery) -> list[Due]:

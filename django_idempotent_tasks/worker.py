@@ -11,6 +11,7 @@ from django.db import close_old_connections
 from .checks import problems
 from .conf import settings
 from .owner import renew_instance
+from .parent import cancel_revoked, install
 from .sweeper import Sweeper
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -23,6 +24,7 @@ def connect() -> None:
     """Listen to this process's worker, if it ever becomes one."""
     signals.worker_init.connect(_on_init, dispatch_uid=_UID)
     signals.celeryd_after_setup.connect(_refuse_bad_options, dispatch_uid=_UID)
+    signals.task_revoked.connect(_on_revoked, dispatch_uid=_UID)
     signals.worker_ready.connect(_on_ready, dispatch_uid=_UID)
     signals.worker_shutdown.connect(_on_shutdown, dispatch_uid=_UID)
 
@@ -30,7 +32,10 @@ def connect() -> None:
 def _on_init(sender: Any = None, **_kwargs: object) -> None:
     renew_instance()
     app = getattr(sender, "app", None)
-    if app is not None and settings().keep_connections:
+    if app is None:
+        return
+    install(app)
+    if settings().keep_connections:
         keep_connections(app)
 
 
@@ -42,6 +47,10 @@ def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
         logger.critical("%s", problem)
     if found:
         raise SystemExit(1)
+
+
+def _on_revoked(sender: Any = None, request: Any = None, *, expired: bool = False, **_kwargs: object) -> None:
+    cancel_revoked(sender, request, expired=expired)
 
 
 def _on_ready(sender: Any = None, **_kwargs: object) -> None:

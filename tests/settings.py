@@ -21,7 +21,7 @@ DATABASES = {
     "sqlite": {
         **database_from_url(f"sqlite:///{SQLITE_PATH}"),
         # Without a name the test database is in memory, where connections lock differently than in a file.
-        "TEST": {"NAME": str(SQLITE_PATH.with_name(f"test_{SQLITE_PATH.name}"))},
+        "TEST": {"NAME": str(SQLITE_PATH.with_name(f"test_{SQLITE_PATH.name}")), "DEPENDENCIES": []},
     },
 }
 

@@ -69,8 +69,31 @@ class LedgerStore(ABC):
         """RUNNING to FAILED or REVIEW with the recorded error."""
 
     @abstractmethod
-    def cancel(self, digest: UUID, *, window: int) -> bool:
-        """PENDING, RUNNING or RETRY to CANCELLED; False when nothing live was there or it is locked."""
+    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int) -> bool:
+        """RUNNING to RETRY for an owner that is known to be dead: a crash, with growing waits.
+
+        REVIEW instead where the owner died inside ``external()``. False when the row has another owner.
+        """
+
+    @abstractmethod
+    def fail_dead(
+        self,
+        digest: UUID,
+        *,
+        owner_prefix: str,
+        reason: Reason,
+        category: int,
+        error: str,
+        retention: int,
+    ) -> bool:
+        """RUNNING to FAILED for an owner that cannot do it itself; False when the row has another owner."""
+
+    @abstractmethod
+    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
+        """PENDING, RUNNING or RETRY to CANCELLED, where given only if ``task_id`` has or runs it.
+
+        False when nothing live was there or it is locked.
+        """
 
     @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:

@@ -61,6 +61,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         now=dialect.now(),
         after=_After(dialect),
         after_crash=dialect.after(CRASH_WAIT),
+        after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),
         opens_in=dialect.until("k.open_at"),
         false=dialect.false,

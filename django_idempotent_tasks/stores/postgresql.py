@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -41,7 +44,7 @@ UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
 
 CANCEL = (
     statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
-    + """  FROM (SELECT digest FROM {key} WHERE digest = %(digest)s AND state IN (1, 2, 3)
+    + f"""  FROM (SELECT digest FROM {{key}} WHERE {statements.LIVE}
          FOR UPDATE SKIP LOCKED) AS live WHERE k.digest = live.digest"""
 )
 
@@ -117,12 +120,13 @@ class PostgresStore(SqlStore):
         return {UUID(str(digest)) for (digest,) in self._rows(RENEW, parameters)}
 
     def _record_duplicate_statement(self) -> str:
-        if self.connection.in_atomic_block:  # it would loosen the caller's own commit
-            return super()._record_duplicate_statement()
+        connection = self.connection
+        if connection.in_atomic_block or not connection.get_autocommit():
+            return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
         return RECORD_DUPLICATE
 
-    def cancel(self, digest: UUID, *, window: int) -> bool:
-        return self._count(CANCEL, {"digest": digest, "window": window}) == 1
+    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
+        return self._count(CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
 
     def sweep(self, *, bite: int, republish: int) -> list[Due]:
         return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
@@ -138,3 +142,11 @@ class PostgresStore(SqlStore):
         given = options.get("options", "")
         options["options"] = f"{given} -c statement_timeout=2000 -c lock_timeout=2000".strip()
         options["application_name"] = "idempotent-tasks"
+
+    def cut(self, connection: BaseDatabaseWrapper) -> None:
+        # A copy of the descriptor: closing it leaves the driver's own one open, for the driver to close.
+        with (
+            suppress(Exception),  # not connected yet, or closed meanwhile
+            socket.socket(fileno=os.dup(connection.connection.fileno())) as line,
+        ):
+            line.shutdown(socket.SHUT_RDWR)

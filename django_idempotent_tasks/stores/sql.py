@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,9 @@ from ..states import Reason, State
 from . import statements
 from .base import LedgerStore
 from .dialect import Dialect
+
+#: Seconds until a statement on a side connection is given up; above the server's own timeout there.
+SIDE_LIMIT = 3.0
 
 Row = tuple[Any, ...]
 Parameters = dict[str, Any]
@@ -79,6 +83,26 @@ class SqlStore(LedgerStore):
             retention=retention,
         )
 
+    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int) -> bool:
+        named = self._of_the_dead(digest, owner_prefix)
+        return self._count(statements.FREE_DEAD, named | {"republish": republish}) == 1
+
+    def fail_dead(
+        self,
+        digest: UUID,
+        *,
+        owner_prefix: str,
+        reason: Reason,
+        category: int,
+        error: str,
+        retention: int,
+    ) -> bool:
+        values = {"reason": int(reason), "category": category, "error": error, "retention": retention}
+        return self._count(statements.FAIL_DEAD, self._of_the_dead(digest, owner_prefix) | values) == 1
+
+    def _of_the_dead(self, digest: UUID, owner_prefix: str) -> Parameters:
+        return {"digest": self.dialect.uuid(digest), "owner": f"{owner_prefix}%"}
+
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
@@ -108,9 +132,33 @@ class SqlStore(LedgerStore):
         connection = self.connection.copy()
         self.shorten_timeouts(connection)
         try:
-            yield type(self)(connection)
+            with self._bounded(connection):
+                connection.ensure_connection()
+            with connection.execute_wrapper(self._execute_bounded):
+                yield type(self)(connection)
         finally:
             connection.close()
+
+    def _execute_bounded(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        with self._bounded(context["connection"]):
+            return execute(sql, params, many, context)
+
+    @contextmanager
+    def _bounded(self, connection: BaseDatabaseWrapper) -> Iterator[None]:
+        """Cut the connection if the database has taken a statement and does not answer at all.
+
+        Timeouts of the server and of TCP do not see that, and a heartbeat or a fork would wait for ever.
+        """
+        timer = Timer(SIDE_LIMIT, self.cut, [connection])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def cut(self, connection: BaseDatabaseWrapper) -> None:
+        """Break a connection from another thread, so that who waits for its answer gets an error."""
 
     @abstractmethod
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:

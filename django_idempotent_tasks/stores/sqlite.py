@@ -37,7 +37,7 @@ UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
  WHERE state = 2 AND open_at > {{now}} AND (digest, token) IN (VALUES {pairs}) RETURNING digest
 """
 
-CANCEL = statements.CANCEL + " WHERE digest = %(digest)s AND state IN (1, 2, 3)"
+CANCEL = f"{statements.CANCEL} WHERE {statements.LIVE}"
 
 
 def _due_in(state: int) -> str:
@@ -119,8 +119,8 @@ class SqliteStore(SqlStore):
         template = RENEW.format(pairs=pairs).replace("{after_lease}", self.dialect.after("lease_seconds"))
         return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
 
-    def cancel(self, digest: UUID, *, window: int) -> bool:
-        return self._count(CANCEL, {"digest": digest.hex, "window": window}) == 1
+    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
+        return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
 
     def sweep(self, *, bite: int, republish: int) -> list[Due]:
         return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]

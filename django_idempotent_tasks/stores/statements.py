@@ -79,6 +79,27 @@ UPDATE {{key}} SET reason = %(reason)s, category = %(category)s, result = %(erro
  WHERE {OWNED}
 """
 
+#: Seconds that a key waits after a crash: none after the first, then 2, 4, 8 ... at most 60.
+CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.crashes) ELSE 60 END"
+
+#: The claims of one process, by the owner's name up to its last part; it holds no wildcard.
+OF_THE_DEAD = "k.digest = %(digest)s AND k.state = 2 AND k.owner LIKE %(owner)s"
+
+FREE_DEAD = f"""
+UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL,
+       open_at = CASE WHEN in_external THEN NULL ELSE {{after_crash}} END,
+       due_at = CASE WHEN in_external THEN NULL ELSE {{after_crash_republish}} END,
+       crashes = crashes + 1, state = CASE WHEN in_external THEN 4 ELSE 3 END
+ WHERE {OF_THE_DEAD}
+"""
+
+FAIL_DEAD = f"""
+UPDATE {{key}} AS k SET reason = %(reason)s, category = %(category)s, result = %(error)s, owner = NULL,
+       in_external = {{false}}, finished_at = {{now}}, open_at = NULL, due_at = {{after[retention]}},
+       state = 5
+ WHERE {OF_THE_DEAD}
+"""
+
 SEND_FAILED = """
 UPDATE {key} SET due_at = CASE WHEN open_at > {now} THEN open_at ELSE {now} END
  WHERE digest = %(digest)s AND token = %(token)s AND state IN (1, 3)
@@ -89,13 +110,17 @@ UPDATE {key} SET reason = 4, token = token + 1, owner = NULL, message = NULL, in
        finished_at = {now}, open_at = NULL, due_at = {after[window]}, state = 6
 """
 
+#: What can be cancelled: by key, and where a task id is given only what that call has or runs. Also the
+#: call that took over: its message is what would be sent again, and it is revoked.
+LIVE = """
+digest = %(digest)s AND state IN (1, 2, 3)
+   AND (task_id = COALESCE(%(task_id)s, task_id) OR runner_task_id = %(task_id)s)
+"""
+
 RECORD_DUPLICATE = """
 INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
 VALUES (%(digest)s, %(scope)s, %(task_id)s, %(place)s, %(reason)s, {now}, {false})
 """
-
-#: Seconds that a key waits after a crash: none after the first, then 2, 4, 8 ... at most 60.
-CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.crashes) ELSE 60 END"
 
 #: A row that the sweeper may free. Without a stored message nobody could be sent to run it, so it
 #: stays RUNNING with its lease over, open to whichever copy or call arrives next.

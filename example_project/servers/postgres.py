@@ -85,7 +85,12 @@ def _create_cluster(binaries: Path, data: Path) -> None:
     # Any local process may connect without a password; only 127.0.0.1 is listened on.
     options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
     initdb = spawn([str(binaries / "initdb"), f"--pgdata={data}", *options], cwd=data, output=subprocess.PIPE)
-    output, _ = initdb.communicate()
+    try:
+        output, _ = initdb.communicate()
+    except BaseException:
+        initdb.kill()
+        initdb.wait()
+        raise
     if initdb.returncode != 0:
         message = f"initdb failed:\n{output.decode(errors='replace')}"
         raise ServerUnavailable(message)

@@ -13,7 +13,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,7 @@ from kombu.utils.json import dumps, loads
 import django_idempotent_tasks
 from django_idempotent_tasks.binding import Binder
 from django_idempotent_tasks.canonical import canonical_json
-from django_idempotent_tasks.identity import KeyRules, from_header, identify, to_header
+from django_idempotent_tasks.identity import KeyRules, identify
 from django_idempotent_tasks.outcomes import Identity
 
 UNHURRIED = settings(deadline=None, max_examples=100)
@@ -175,31 +174,6 @@ def test_task_scope_and_key_are_told_apart(calls: list[tuple[str, str | None, st
         for task_name, scope, key in calls
     }
     assert len(digests) == len(calls)
-
-
-@UNHURRIED
-@given(args=st.tuples(sendable), key=st.text(min_size=1), scope=st.none() | words)
-def test_every_identity_survives_its_header(args: tuple[Any, ...], key: str, scope: str | None) -> None:
-    sent = identify("shop.task", RULES[0], args, {}, task_id="id-1", scope=scope, idempotency_key=key)
-    header = json.loads(json.dumps(to_header(sent, task_name="shop.task", task_id="id-1")))
-    assert from_header(header, task_name="shop.task", task_id="id-1") == sent
-    assert from_header(header, task_name="shop.task", task_id="id-2") is None
-
-
-HEADER = to_header(Identity(UUID(int=1), "t", "k", UUID(int=2)), task_name="shop.task", task_id="id-1")
-junk = containers(scalars)
-
-
-@UNHURRIED
-@given(header=junk | st.fixed_dictionaries({}, optional=dict.fromkeys(HEADER, junk)), whole=st.booleans())
-def test_a_hostile_header_never_raises(header: Any, whole: bool) -> None:
-    if whole and isinstance(header, dict):
-        header = {**HEADER, **header}
-    found = from_header(header, task_name="shop.task", task_id="id-1")
-    if found is not None:
-        assert isinstance(found.digest, UUID)
-        assert len(found.key_text) <= 255
-        assert len(found.scope or "") <= 120
 
 
 SCRIPT = """

@@ -26,7 +26,8 @@ def policy(**options: Any) -> Policy:
     def task(x: int) -> int:
         return x
 
-    found: Policy = app.tasks["j"].idempotency_policy
+    created: Any = app.tasks["j"]
+    found: Policy = created.idempotency_policy
     return found
 
 

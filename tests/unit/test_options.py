@@ -19,6 +19,11 @@ def app() -> Celery:
     return app
 
 
+def found(app: Any, name: str) -> Any:
+    """The task as it was created; the stubs do not know our attributes."""
+    return app.tasks[name]
+
+
 def declare(app: Celery, **options: Any) -> Any:
     def charge(order_id: int, amount: str = "0") -> str:
         return f"{order_id} {amount}"
@@ -33,6 +38,8 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"key": "ordr_id"}, "it has: order_id, amount"),
         ({"key": ("order_id", "nope")}, "it has: order_id, amount"),
         ({"key": 7}, "must name arguments"),
+        ({"key": {"order_id", "amount"}}, "must name arguments"),
+        ({"scope": "order_id", "sensitive": ("order_id",)}, "is stored and shown"),
         ({"scope": "tenant"}, "it has: order_id, amount"),
         ({"scope": 7}, "an argument's name or a callable"),
         ({"fingerprint": "nope"}, "it has: order_id, amount"),
@@ -75,6 +82,14 @@ def test_a_bad_option_names_its_remedy_at_every_send_and_call(
         task.apply((7,)).get()
 
 
+def test_a_name_that_the_ledger_cannot_hold_is_refused(app: Celery) -> None:
+    @app.task(base=IdempotentTask, shared=False, name="x" * 256)
+    def long(x: int) -> int:
+        return x
+
+    assert "shorter" in str(found(app, "x" * 256).idempotency_error)
+
+
 def test_a_bad_option_leaves_the_other_tasks_alone(app: Celery) -> None:
     declare(app, key="nope")
 
@@ -82,7 +97,7 @@ def test_a_bad_option_leaves_the_other_tasks_alone(app: Celery) -> None:
     def other(x: int) -> int:
         return x
 
-    assert app.tasks["shop.other"].idempotency_error is None
+    assert found(app, "shop.other").idempotency_error is None
     assert "shop.charge" in app.tasks
 
 
@@ -99,8 +114,8 @@ def test_a_task_without_parameters_must_state_its_key(app: Celery) -> None:
     @app.task(base=IdempotentTask, shared=False, name="shop.once", key=())
     def once() -> None: ...
 
-    assert "key=()" in str(app.tasks["shop.tick"].idempotency_error)
-    assert app.tasks["shop.once"].idempotency_error is None
+    assert "key=()" in str(found(app, "shop.tick").idempotency_error)
+    assert found(app, "shop.once").idempotency_error is None
 
 
 def test_callables_never_receive_self(app: Celery) -> None:
@@ -155,7 +170,7 @@ def test_with_task_cls_only_tasks_that_set_an_option_are_guarded() -> None:
     def guarded(x: int) -> int:
         return x
 
-    tasks = app.tasks
+    tasks: Any = app.tasks
     assert tasks["cls.guarded"].idempotency_guarded
     assert not tasks["cls.plain"].idempotency_guarded
     assert not tasks["celery.backend_cleanup"].idempotency_guarded
@@ -170,8 +185,8 @@ def test_guard_all_guards_every_task_but_celerys_own(settings: Any) -> None:
     def plain(x: int) -> int:
         return x
 
-    assert app.tasks["all.plain"].idempotency_guarded
-    assert not app.tasks["celery.backend_cleanup"].idempotency_guarded
+    assert found(app, "all.plain").idempotency_guarded
+    assert not found(app, "celery.backend_cleanup").idempotency_guarded
 
 
 def test_a_guarded_task_acknowledges_late(app: Celery) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .claims import FirstClaims, Takeovers
+from .dead_owners import DeadOwners
 from .duties import Duplicates, Leadership
 from .finished import Reclaims, ReplacedCalls
 from .leases import Renewals
@@ -22,6 +23,7 @@ class StoreContract(
     Settling,
     Cancelling,
     UnsentMessages,
+    DeadOwners,
     Renewals,
     FreedLeases,
     SentAgain,

@@ -29,6 +29,7 @@ class Reclaims(Bench):
 
     def test_with_no_retention_a_succeeded_key_is_open_at_once(self) -> None:
         claim = self.completed(retention=0)
+        assert self.seen(claim.call).is_open is True
         assert self.claimed_anew(self.call("B", of=claim.call)).grant.generation == 2
 
     def test_a_failed_or_cancelled_key_is_claimed_within_its_generation(self) -> None:

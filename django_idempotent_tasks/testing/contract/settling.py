@@ -136,6 +136,16 @@ class Cancelling(Bench):
             assert (row.state, row.reason) == (State.CANCELLED, Reason.CANCELLED)
             assert (row.owner, row.message, row.open_at, row.in_external) == (None, None, None, False)
 
+    def test_a_cancel_that_names_a_call_is_for_who_was_accepted_or_runs(self) -> None:
+        for task_id in ("A", "B"):
+            claim = self.claimed()
+            with shifted(LEASE + 1):
+                self.taken_over(self.call("B", of=claim.call))
+            for other in ("C", ""):
+                with self.untouched(claim):
+                    assert self.store().cancel(claim.digest, window=WINDOW, task_id=other) is False
+            assert self.store().cancel(claim.digest, window=WINDOW, task_id=task_id) is True
+
     def test_a_finished_key_is_not_cancelled(self) -> None:
         for state in FINISHED:
             claim = self.in_state(state)

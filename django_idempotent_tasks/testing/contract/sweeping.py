@@ -21,6 +21,12 @@ class _Sweeps(Bench):
         assert len(by_digest) == len(rows), "a row was swept twice"
         return by_digest
 
+    def swept(self, claim: Claim) -> Due:
+        """What one bite has done with this claim's key."""
+        rows = self.sweep()
+        assert claim.digest in rows, "the key was not swept"
+        return rows[claim.digest]
+
     def due(self, state: State, **columns: Any) -> Claim:
         """A key in this state that the sweeper must look at now."""
         claim = self.in_state(state, **columns)
@@ -44,7 +50,7 @@ class FreedLeases(_Sweeps):
     def test_an_expired_lease_is_freed_and_its_message_is_due_now(self) -> None:
         claim = self.claimed()
         with shifted(LEASE + 1), self.sets(claim, open_at=0, due_at=REPUBLISH):
-            row = self.sweep()[claim.digest]
+            row = self.swept(claim)
             assert self.seen(claim.call).is_open is True
         assert row == Due(claim.digest, 2, State.RETRY, 1, "shop.charge", MESSAGE, publish=True)
         entry = self.seen(claim.call)
@@ -73,7 +79,7 @@ class FreedLeases(_Sweeps):
         for crashes, wait in ((1, 2), (2, 4), (3, 8), (4, 16), (5, 32), (6, 60), (7, 60), (300, 60)):
             claim = self.due(State.RUNNING, crashes=crashes)
             with self.sets(claim, open_at=wait, due_at=wait):
-                row = self.sweep()[claim.digest]
+                row = self.swept(claim)
             assert (row.state, row.crashes, row.publish) == (State.RETRY, crashes + 1, False)
 
     def test_what_waits_after_a_crash_is_sent_when_the_wait_is_over(self) -> None:
@@ -82,12 +88,12 @@ class FreedLeases(_Sweeps):
         with shifted(10):
             assert self.sweep() == {}
         with shifted(33):
-            assert self.sweep()[claim.digest].publish is True
+            assert self.swept(claim).publish is True
 
     def test_a_key_without_a_message_keeps_its_owner_open_to_whoever_comes_next(self) -> None:
         claim = self.claimed(self.call(message=None))
         with shifted(LEASE + 1):
-            row = self.sweep()[claim.digest]
+            row = self.swept(claim)
             assert self.seen(claim.call).is_open is True
             assert self.sweep() == {}
         assert (row.token, row.state, row.crashes, row.publish) == (1, State.RUNNING, 0, False)
@@ -99,7 +105,7 @@ class FreedLeases(_Sweeps):
         for message in (MESSAGE, None):
             claim = self.in_state(State.RUNNING, self.call(message=message), in_external=True)
             with shifted(LEASE + 1):
-                row = self.sweep()[claim.digest]
+                row = self.swept(claim)
             assert (row.token, row.state, row.publish) == (2, State.REVIEW, False)
             columns = self.row(claim)
             assert (columns.open_at, columns.due_at, columns.owner) == (None, None, None)
@@ -118,17 +124,17 @@ class SentAgain(_Sweeps):
             with shifted(seconds), self.untouched(claim):
                 assert self.sweep() == {}
         with shifted(100 + REPUBLISH + 1):
-            row = self.sweep()[claim.digest]
+            row = self.swept(claim)
         assert row == Due(claim.digest, 1, State.RETRY, 0, "shop.charge", MESSAGE, publish=True)
 
     def test_a_reservation_that_was_just_sent_is_not_an_orphan(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
-        with shifted(-10), self.untouched(claim):
+        with shifted(-LEASE), self.untouched(claim):
             assert self.sweep() == {}
 
     def test_a_reservation_that_never_arrived_is_sent_again(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
-        row = self.sweep()[claim.digest]
+        row = self.swept(claim)
         assert row == Due(claim.digest, 1, State.PENDING, 0, "shop.charge", MESSAGE, publish=True)
 
     def test_sending_again_changes_neither_the_token_nor_when_the_key_is_open(self) -> None:
@@ -156,7 +162,7 @@ class SentAgain(_Sweeps):
 
     def test_a_retry_without_a_message_is_not_sent(self) -> None:
         claim = self.due(State.RETRY, message=None, open_at=None)
-        assert self.sweep()[claim.digest].publish is False
+        assert self.swept(claim).publish is False
 
     def test_a_finished_key_is_never_swept(self) -> None:
         claims = [self.due(state) for state in FINISHED]

@@ -1,0 +1,130 @@
+"""What a worker's parent process does for a child that can no longer speak: it ends the child's claim."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.utils.imports import symbol_by_name
+
+from .conf import settings
+from .identity import from_header, identify
+from .message import HEADER
+from .outcomes import Identity
+from .owner import instance
+from .results import encode_error
+from .states import Category, Reason
+from .stores import LedgerStore, get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+Work = Callable[[LedgerStore, Identity], object]
+
+#: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
+PAUSE = 30.0
+
+
+class _Breaker:
+    """Keeps a ledger that is down from slowing the parent's event loop again and again."""
+
+    until = 0.0
+
+    def guard(self, work: Callable[[], object]) -> None:
+        """Carry ``work`` out unless it failed lately; its errors are logged, never raised."""
+        if time.monotonic() < self.until:
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
+            self.until = time.monotonic() + PAUSE
+            logger.warning("The parent could not end a claim (%r); its lease runs out instead", error)
+
+
+breaker = _Breaker()
+
+
+class ParentHook:
+    """Mixed into Celery's ``Request``: runs in the parent, before Celery puts the message back.
+
+    ``on_failure`` is called for a lost child after its death is certain, and for a hard time limit
+    while the child is still being killed: there its settlement is refused from now on, by state.
+    """
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        """End the claim first, so that the copy that Celery sends back finds the key free."""
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        if isinstance(error, WorkerLostError):
+            _for_dead_child(self, _free)
+        elif isinstance(error, TimeLimitExceeded) and self.task.acks_on_timeout:  # type: ignore[attr-defined]
+            _for_dead_child(self, _failure_of(error))
+        return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
+
+
+def install(app: Any) -> None:
+    """Give every guarded task of the app a ``Request`` with the hook, composed with the task's own."""
+    for task in app.tasks.values():
+        if getattr(task, "idempotency_guarded", False) and task.idempotency_error is None:
+            request = symbol_by_name(task.Request)
+            if not issubclass(request, ParentHook):
+                type(task).Request = type(request.__name__, (ParentHook, request), {})
+
+
+def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
+    """A revoked call's key ends as CANCELLED: without that its lease would bring it back."""
+    if expired or not getattr(sender, "idempotency_guarded", False):
+        return
+
+    def work(store: LedgerStore) -> None:
+        identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
+        store.cancel(identity.digest, window=settings().redelivery_window, task_id=request.id)
+
+    breaker.guard(lambda: _on_own_connection(work))
+
+
+def _for_dead_child(request: Any, work: Callable[[LedgerStore, Identity, str], object]) -> None:
+    pid = request.worker_pid
+    if pid is None:  # never accepted by a child: nothing was claimed
+        return
+
+    def end(store: LedgerStore) -> None:
+        headers = request.request_dict
+        identity = _identity(request.task, headers, request.id, request.args, request.kwargs)
+        work(store, identity, f"{instance()}:{pid}:")
+
+    breaker.guard(lambda: _on_own_connection(end))
+
+
+def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
+    with get_store().side_connection() as store:
+        work(store)
+
+
+def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity:
+    header = (headers or {}).get(HEADER)
+    return from_header(header, task_name=task.name, task_id=task_id) or identify(
+        task.name, task.idempotency_policy.key_rules, args or (), kwargs or {}, task_id=task_id
+    )
+
+
+def _free(store: LedgerStore, identity: Identity, owner: str) -> None:
+    store.free_dead(identity.digest, owner_prefix=owner, republish=settings().republish_after)
+
+
+def _failure_of(error: BaseException) -> Callable[[LedgerStore, Identity, str], None]:
+    def fail(store: LedgerStore, identity: Identity, owner: str) -> None:
+        store.fail_dead(
+            identity.digest,
+            owner_prefix=owner,
+            reason=Reason.RETRIES_USED_UP,
+            category=Category.RETRYABLE,
+            error=encode_error(error),
+            retention=settings().dead_letter_retention,
+        )
+
+    return fail

@@ -1,0 +1,56 @@
+"""Two clients at one row: the second waits until the first has ended its transaction, and then sees how."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from django_idempotent_tasks.ledger import Ledger, Outcome
+from django_idempotent_tasks.outcomes import Call, Entry, Grant
+from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.testing.contract.bench import (
+    LEASE,
+    REPUBLISH,
+    RETENTION,
+    WINDOW,
+    Bench,
+    new_owner,
+)
+from tests.concurrency.session import Session, T, Work, wait_until_blocked
+from tests.stores.policies import POLICY
+
+__all__ = ["LEASE", "REPUBLISH", "RETENTION", "WINDOW", "Stage"]
+
+
+class Stage(Bench):
+    """The words of the shipped promises, on the default database."""
+
+    def store(self) -> LedgerStore:
+        return get_store("default")
+
+
+def waiting(session: Session, work: Work[T], *, for_: Session) -> Future[T]:
+    """Begin ``work`` and see that it waits for another session; what it gets once that has gone on."""
+    pid, other = session.pid, for_.pid
+    future = session.start(work)
+    wait_until_blocked(pid, by=other)
+    return future
+
+
+def insert(call: Call) -> Work[Grant | None]:
+    """A first claim."""
+    return lambda store: store.claim_new(call, owner=new_owner(), lease=LEASE)
+
+
+def take_over(call: Call, seen: Entry) -> Work[Grant | None]:
+    """A claim within the generation."""
+    return lambda store: store.claim_open(call, owner=new_owner(), lease=LEASE, seen=seen)
+
+
+def claim_anew(call: Call, seen: Entry) -> Work[Grant | None]:
+    """A claim of a finished key."""
+    return lambda store: store.claim_finished(call, owner=new_owner(), lease=LEASE, seen=seen, window=WINDOW)
+
+
+def claim(call: Call) -> Work[Outcome]:
+    """A claim through the ledger, as a worker makes it."""
+    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), read_first=False)

@@ -1,0 +1,65 @@
+"""Breadth-first search: the shortest way to something forbidden, and worlds without a way out."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from tests.model.protocol import Protocol, Rules
+from tests.model.world import World
+
+STUCK = "nothing can finish the work any more"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found: nothing wrong, or what and on which way."""
+
+    worlds: int
+    wrong: str = ""
+    way: tuple[str, ...] = ()
+
+
+def search(start: World, rules: Rules, *, limit: int = 100_000) -> Found:
+    """Look at every world that can be reached."""
+    protocol = Protocol(rules)
+    came: dict[World, tuple[World, str] | None] = {start: None}
+    before: dict[World, list[World]] = {start: []}
+    todo = deque([start])
+    while todo:
+        world = todo.popleft()
+        if world.broken:
+            return Found(len(came), world.broken, _way(world, came))
+        for label, after in protocol.steps(world):
+            if after not in came:
+                assert len(came) < limit, "the search does not end"
+                came[after] = (world, label)
+                before[after] = []
+                todo.append(after)
+            before[after].append(world)
+    stuck = _first_without_a_way_out(before)
+    if stuck is not None:
+        return Found(len(came), STUCK, _way(stuck, came))
+    return Found(len(came))
+
+
+def _first_without_a_way_out(before: dict[World, list[World]]) -> World | None:
+    """The first world found from which no settled one can be reached."""
+    todo = [world for world in before if world.is_settled]
+    hopeful = set(todo)
+    while todo:
+        for world in before[todo.pop()]:
+            if world not in hopeful:
+                hopeful.add(world)
+                todo.append(world)
+    return next((world for world in before if world not in hopeful), None)
+
+
+def _way(world: World, came: dict[World, tuple[World, str] | None]) -> tuple[str, ...]:
+    labels: list[str] = []
+    step = came[world]
+    while step is not None:
+        world, label = step
+        labels.append(label)
+        step = came[world]
+    return tuple(reversed(labels))

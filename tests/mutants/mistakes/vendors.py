@@ -1,0 +1,107 @@
+"""Mistakes in what one store alone says."""
+
+from __future__ import annotations
+
+from tests.mutants.broken_store import Mutation
+
+POSTGRESQL = [
+    Mutation(
+        "a cancel keeps the token",
+        "reason = 4, token = k.token + 1,",
+        "reason = 4,",
+        "a_cancelled_owner_can_neither_settle_nor_renew",
+    ),
+    Mutation(
+        "a replaced call is not remembered",
+        "WHERE replaced.task_id IS NOT NULL",
+        "WHERE false",
+        "a_replaced_call_stays_answered_when_the_next_one_has_finished_too",
+    ),
+    Mutation(
+        "a replaced runner is not remembered",
+        "(VALUES (old.task_id), (old.runner_task_id))",
+        "(VALUES (old.task_id))",
+        "a_call_that_had_taken_the_replaced_one_over_is_answered_as_well",
+    ),
+    Mutation(
+        "a replaced call is remembered for ever",
+        "AND due_at > {now}\n  ON CONFLICT",
+        "\n  ON CONFLICT",
+        "a_call_that_ended_before_the_window_is_not_remembered",
+    ),
+    Mutation(
+        "a heartbeat revives an expired lease",
+        "AND h.open_at > {now}",
+        "",
+        "an_expired_lease_is_never_revived",
+    ),
+    Mutation(
+        "a heartbeat does not test the token",
+        "AND h.token = held.token",
+        "AND held.token > 0",
+        "a_renewal_passes_over_every_claim_that_was_lost",
+    ),
+    Mutation(
+        "a heartbeat uses the longest lease for all",
+        "make_interval(secs => k.lease_seconds)",
+        "make_interval(secs => 5000)",
+        "leases_of_different_lengths_are_renewed_together",
+    ),
+    Mutation(
+        "a heartbeat waits for a row that is locked",
+        "FOR UPDATE OF h SKIP LOCKED",
+        "FOR UPDATE OF h",
+        "a_renewal_passes_over_a_row_that_a_completion_holds",
+    ),
+    Mutation(
+        "a cancel waits for a row that is locked",
+        "FOR UPDATE SKIP LOCKED) AS live",
+        "FOR UPDATE) AS live",
+        "a_cancel_does_not_wait_for_a_completion",
+    ),
+    Mutation(
+        "a sweep waits for a row that is locked",
+        "LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s",
+        "LIMIT %(bite)s FOR UPDATE) s",
+        "a_sweep_passes_over_a_row_that_a_completion_holds",
+    ),
+    Mutation(
+        "duplicates are counted again and again",
+        "SET summed = true",
+        "SET summed = false",
+        "each_duplicate_is_counted_once",
+    ),
+]
+
+SQLITE = [
+    Mutation(
+        "a cancel keeps the token",
+        "reason = 4, token = token + 1,",
+        "reason = 4,",
+        "a_cancelled_owner_can_neither_settle_nor_renew",
+    ),
+    Mutation(
+        "a replaced call is not remembered",
+        "(replaced.which = 0 OR runner_task_id IS NOT NULL)",
+        "false",
+        "a_replaced_call_stays_answered_when_the_next_one_has_finished_too",
+    ),
+    Mutation(
+        "a replaced runner is not remembered",
+        "(replaced.which = 0 OR runner_task_id IS NOT NULL)",
+        "replaced.which = 0",
+        "a_call_that_had_taken_the_replaced_one_over_is_answered_as_well",
+    ),
+    Mutation(
+        "a heartbeat revives an expired lease",
+        "AND open_at > {now}",
+        "",
+        "an_expired_lease_is_never_revived",
+    ),
+    Mutation(
+        "duplicates are counted again and again",
+        "SET summed = 1",
+        "SET summed = 0",
+        "each_duplicate_is_counted_once",
+    ),
+]

@@ -1,0 +1,43 @@
+"""A task with a wrong option is found before it can do harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.processes import ROOT
+from tests.support.site import Site
+
+pytestmark = pytest.mark.process
+
+
+def test_a_worker_refuses_to_start_and_says_what_to_change(own_site: Site) -> None:
+    worker = own_site.worker("refusing", PROJ_BAD_TASK="1").launch()
+
+    assert worker.wait(within=60) != 0
+    assert " ready." not in worker.text()
+    assert "misconfigured: option 'lease' must be" in worker.text()
+
+
+def test_manage_check_reports_it_and_the_other_tasks_are_fine(own_site: Site) -> None:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+        "DATABASE_URL": own_site.database_url,
+    }
+    command = [sys.executable, "-m", "django", "check"]
+    bad = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**environment, "PROJ_BAD_TASK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bad.returncode != 0
+    assert "django_idempotent_tasks.E001" in bad.stderr
+    assert bad.stderr.count("E001") == 1
+    assert "misconfigured" in bad.stderr

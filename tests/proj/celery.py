@@ -1,0 +1,51 @@
+"""The tests' Celery app. It is not the current one by itself, so that other tests have theirs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from celery import Celery, signals
+
+app = Celery(
+    "tests.proj", set_as_current=False, include=["tests.proj.tasks", "tests.proj.endings", "tests.proj.death"]
+)
+app.config_from_object("tests.proj.celery_config")
+
+
+@signals.worker_init.connect
+def _set_the_pace(**_kwargs: object) -> None:
+    """Sweep more often than in production, where a test asks for it."""
+    from django_idempotent_tasks import sweeper  # noqa: PLC0415  it has models
+
+    pace = os.environ.get("PROJ_SWEEP_SECONDS")
+    if pace:
+        sweeper.POLL = sweeper.INTERVAL = float(pace)
+
+
+@signals.worker_init.connect
+def _query_before_forking(**_kwargs: object) -> None:
+    """What projects do in AppConfig.ready(): a connection is open when the children are forked."""
+    from django.db import connection  # noqa: PLC0415
+
+    from tests.proj.tasks import journal  # noqa: PLC0415
+
+    if "query" in os.environ.get("PROJ_PARENT", ""):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            journal().write("parent", "", backend=cursor.fetchone()[0])
+
+
+@signals.worker_init.connect
+def _hold_locks_while_forking(**_kwargs: object) -> None:
+    """A thread of the parent has the heartbeat's lock nearly always, so that children inherit it locked."""
+    from django_idempotent_tasks import heartbeat  # noqa: PLC0415
+
+    def hold() -> None:
+        while True:
+            with heartbeat._heart._changed:
+                time.sleep(0.05)
+
+    if "locks" in os.environ.get("PROJ_PARENT", ""):
+        threading.Thread(target=hold, daemon=True).start()

@@ -1,0 +1,79 @@
+"""What a store said to its database: counted, and explained by the database itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_idempotent_tasks.stores import LedgerStore, get_store
+
+Work = Callable[[LedgerStore], object]
+
+
+def said(alias: str, work: Work) -> list[str]:
+    """The statements of ``work``, in order, each with its parameters in place."""
+    store = get_store(alias)
+    with CaptureQueriesContext(connections[alias]) as captured:
+        work(store)
+    return [query["sql"].strip() for query in captured.captured_queries]
+
+
+def verbs(alias: str, work: Work) -> list[str]:
+    """The first word of each statement of ``work``."""
+    return [statement.split(maxsplit=1)[0].upper() for statement in said(alias, work)]
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a plan reads one table: the kind of node, its index, and the condition on that index."""
+
+    node: str
+    table: str
+    index: str = ""
+    condition: str = ""
+
+
+def postgresql_plan(work: Work) -> list[Access]:
+    """How the statements of ``work`` read tables, by PostgreSQL's own choice; nothing is changed."""
+    with transaction.atomic(using="default"):
+        statements = said("default", work)
+        transaction.set_rollback(True, using="default")
+    accesses: list[Access] = []
+    with connections["default"].cursor() as cursor:
+        for statement in statements:
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}")
+            found = cursor.fetchone()[0]
+            plan = json.loads(found) if isinstance(found, str) else found
+            accesses += _accesses(plan[0]["Plan"])
+    return accesses
+
+
+def _accesses(node: dict[str, Any]) -> Iterator[Access]:
+    if "Relation Name" in node and "Scan" in node["Node Type"]:
+        yield Access(
+            node["Node Type"],
+            node["Relation Name"],
+            node.get("Index Name", ""),
+            node.get("Index Cond", ""),
+        )
+    for child in node.get("Plans", ()):
+        yield from _accesses(child)
+
+
+def sqlite_plan(work: Work) -> list[str]:
+    """How the statements of ``work`` read tables, by SQLite's own choice; nothing is changed."""
+    with transaction.atomic(using="sqlite"):
+        statements = said("sqlite", work)
+        transaction.set_rollback(True, using="sqlite")
+    steps = []
+    with connections["sqlite"].cursor() as cursor:
+        for statement in statements:
+            if statement.split()[0] in {"INSERT", "UPDATE", "SELECT", "DELETE", "WITH"}:
+                cursor.execute(f"EXPLAIN QUERY PLAN {statement}")
+                steps += [row[3] for row in cursor.fetchall()]
+    return steps

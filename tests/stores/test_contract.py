@@ -1,0 +1,42 @@
+"""Both stores keep the whole contract, PostgreSQL's in both ways of binding parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+
+from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.testing.contract import StoreContract
+
+OURS = ["django_idempotent_tasks"]
+
+
+@pytest.mark.postgresql
+@pytest.mark.django_db(transaction=True, available_apps=OURS)
+class TestPostgreSQL(StoreContract):
+    def store(self) -> LedgerStore:
+        return get_store("default")
+
+
+class TestPostgreSQLWithServerSideBinding(TestPostgreSQL):
+    @pytest.fixture(autouse=True)
+    def _bound_by_the_server(self, transactional_db: None) -> Iterator[None]:  # noqa: ARG002  opened first
+        options = connection.settings_dict["OPTIONS"]
+        connection.settings_dict["OPTIONS"] = {**options, "server_side_binding": True}
+        connection.close()
+        with connection.cursor() as cursor:
+            assert issubclass(type(cursor.cursor), ServerBindingCursor)
+        yield
+        connection.close()
+        connection.settings_dict["OPTIONS"] = options
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "sqlite"], available_apps=OURS)
+class TestSQLite(StoreContract):
+    has_row_locks = False
+
+    def store(self) -> LedgerStore:
+        return get_store("sqlite")
