@@ -28,8 +28,8 @@ def declare(app: Celery, **options: Any) -> Any:
     def charge(order_id: int, amount: str = "0") -> str:
         return f"{order_id} {amount}"
 
-    task = app.task(base=IdempotentTask, shared=False, name="shop.charge", **options)(charge)
-    return app.tasks[task.name]
+    decorate: Any = app.task(base=IdempotentTask, shared=False, name="shop.charge", **options)
+    return found(app, decorate(charge).name)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Measures guarded tasks beside plain Celery doing the same work: ``python -m benchmarks``."""

@@ -1,0 +1,36 @@
+"""The variables that tell the benchmark's processes what they are, and where the servers are."""
+
+from __future__ import annotations
+
+import os
+
+SETTINGS = "benchmarks.settings"
+
+
+def set_servers(servers: dict[str, str], *, checked: bool) -> None:
+    """Name the servers and the settings, for this process and all that it starts."""
+    os.environ.update(servers, DJANGO_SETTINGS_MODULE=SETTINGS, BENCH_CHECKED=str(int(checked)))
+
+
+def set_role(*, guarded: bool, kept: bool) -> None:
+    """Say what this process is; to be called before anything reads the settings."""
+    os.environ.update(BENCH_GUARDED=str(int(guarded)), BENCH_KEPT=str(int(kept)))
+
+
+def is_guarded() -> bool:
+    """Whether this process has the package."""
+    return _flag("BENCH_GUARDED")
+
+
+def is_kept() -> bool:
+    """Whether this process keeps its database connections."""
+    return _flag("BENCH_KEPT")
+
+
+def is_checked() -> bool:
+    """Whether kept connections are tested before they are used."""
+    return _flag("BENCH_CHECKED")
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "1") == "1"

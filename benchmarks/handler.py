@@ -1,0 +1,128 @@
+"""What a task costs in the process that runs it: Celery's own tracer, call after call, without a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+from uuid import uuid4
+
+from celery.app.trace import build_tracer
+from celery.utils import uuid
+
+from benchmarks.celery import app
+from benchmarks.figures import alternating
+from benchmarks.fleet import BrokenBenchmark
+from benchmarks.rounds import NOTE
+from django_idempotent_tasks.identity import identify, to_header
+from django_idempotent_tasks.message import HEADER
+
+COMPLETES = "benchmarks.guarded.completes"
+WARM_UP = 20
+
+
+@dataclass(frozen=True)
+class Handler:
+    """One way to call a task: a known key is completed, a known id is that of the call that completed it."""
+
+    label: str
+    title: str
+    task: str
+    known_key: bool = False
+    known_id: bool = False
+    redelivered: bool = False
+
+
+PLAIN = Handler("plain", "plain", "benchmarks.plain.write")
+GUARDED = Handler("complete", "leased, .complete()", COMPLETES)
+DUPLICATE = Handler("duplicate", "duplicate, another task id", COMPLETES, known_key=True)
+HANDLERS = (
+    PLAIN,
+    GUARDED,
+    Handler("return", "leased, returns", "benchmarks.guarded.returns"),
+    Handler("result", "leased, returns a small result", "benchmarks.guarded.returns_result"),
+    DUPLICATE,
+    Handler(
+        "duplicate-redelivered",
+        "duplicate, another task id, redelivered",
+        COMPLETES,
+        known_key=True,
+        redelivered=True,
+    ),
+    Handler(
+        "redelivered",
+        "duplicate, the same task id, redelivered",
+        COMPLETES,
+        known_key=True,
+        known_id=True,
+        redelivered=True,
+    ),
+)
+
+
+class Bench:
+    """Calls tasks in this process, on its own connection, which stays open."""
+
+    def __init__(self) -> None:
+        self._tracers: dict[str, Callable[..., Any]] = {}
+        self._batch = f"handler-{uuid4().hex[:8]}"
+        self._known_id = uuid()
+        self._number = 0
+        self._trace(COMPLETES, 0, self._known_id, redelivered=False)
+
+    def call(self, handler: Handler) -> int:
+        """Call once; the nanoseconds that it took. Raises BrokenBenchmark when the task fails."""
+        self._number += 1
+        number = 0 if handler.known_key else self._number
+        task_id = self._known_id if handler.known_id else uuid()
+        return self._trace(handler.task, number, task_id, redelivered=handler.redelivered)
+
+    def timed(self, rounds: int) -> dict[str, list[int]]:
+        """Call every handler once a round; the nanoseconds of each call, by label."""
+        taken: dict[str, list[int]] = {handler.label: [] for handler in HANDLERS}
+        by_label = {handler.label: handler for handler in HANDLERS}
+        for order in alternating(list(by_label), WARM_UP + rounds):
+            for label in order:
+                taken[label].append(self.call(by_label[label]))
+        return {label: times[WARM_UP:] for label, times in taken.items()}
+
+    def stored_message(self) -> int:
+        """How many characters of message are stored with a claim of these tasks."""
+        return int(self._traced("benchmarks.guarded.weighs", 1, uuid(), redelivered=False)[0])
+
+    def _trace(self, name: str, number: int, task_id: str, *, redelivered: bool) -> int:
+        return self._traced(name, number, task_id, redelivered=redelivered)[1]
+
+    def _traced(self, name: str, number: int, task_id: str, *, redelivered: bool) -> tuple[Any, int]:
+        arguments = {"batch": self._batch, "number": number, "note": NOTE}
+        request = _request(name, arguments, task_id, redelivered=redelivered)
+        tracer = self._tracer(name)
+        began = perf_counter_ns()
+        traced = tracer(task_id, (), arguments, request)
+        taken = perf_counter_ns() - began
+        if traced.info is not None:
+            raise BrokenBenchmark(f"{name} ended with {traced.retval!r}")
+        return traced.retval, taken
+
+    def _tracer(self, name: str) -> Callable[..., Any]:
+        if name not in self._tracers:
+            self._tracers[name] = build_tracer(name, app.tasks[name], app=app)
+        return self._tracers[name]
+
+
+def _request(name: str, arguments: dict[str, Any], task_id: str, *, redelivered: bool) -> dict[str, Any]:
+    """What a worker makes of a message: its headers, the arguments, and where it came from."""
+    message = app.amqp.create_task_message(task_id, name, (), arguments)
+    request = {**message.headers, "args": [], "kwargs": arguments, "hostname": "handler@benchmarks"}
+    request["delivery_info"] = {
+        "exchange": "",
+        "routing_key": "benchmarks",
+        "priority": 0,
+        "redelivered": redelivered,
+    }
+    policy = getattr(app.tasks[name], "idempotency_policy", None)
+    if policy is not None:
+        identity = identify(name, policy.key_rules, (), arguments, task_id=task_id)
+        request[HEADER] = to_header(identity, task_name=name, task_id=task_id)
+    return request

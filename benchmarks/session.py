@@ -1,0 +1,144 @@
+"""One run of everything, on servers and workers of its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from django.core.management import call_command
+from django.db import connection
+
+from benchmarks.celery import app
+from benchmarks.counts import count_handlers
+from benchmarks.figures import alternating
+from benchmarks.fleet import BrokenBenchmark, Fleet
+from benchmarks.handler import Bench
+from benchmarks.identity import identity_costs
+from benchmarks.memory import worker_memory
+from benchmarks.models import Work
+from benchmarks.report import Results
+from benchmarks.rounds import SEED, Track
+from benchmarks.variants import BY_LABEL
+from benchmarks.worker import GUARDED_KEPT, PLAIN_KEPT
+from django_idempotent_tasks.models import IdempotencyKey
+from example_project.servers import Server, Servers
+
+#: One checkpoint at the beginning, and none while something is measured: after each, the first
+#: change of a page writes the whole page.
+QUIET = ("ALTER SYSTEM SET checkpoint_timeout = '1h'", "ALTER SYSTEM SET max_wal_size = '8GB'")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: tasks a round, rounds a variant, calls of each handler.
+
+    After ``seconds`` no further round is begun: a slow machine measures less, not longer.
+    """
+
+    tasks: int
+    rounds: int
+    calls: int
+    seconds: float
+
+
+class Session:
+    """Measures one thing after the other and says so."""
+
+    def __init__(self, servers: Servers, logs: Path, effort: Effort) -> None:
+        self._servers = servers
+        self._effort = effort
+        self._fleet = Fleet(logs)
+        self._track = Track(self._fleet, servers.postgres, effort.tasks)
+        self._began = time.monotonic()
+
+    def run(self) -> Results:
+        """Measure everything. Raises BrokenBenchmark when something was not done exactly once."""
+        self._prepare()
+        results = Results(machine_now())
+        with ExitStack() as undo:
+            self._say("starting four workers")
+            undo.callback(self._fleet.stop)
+            self._fleet.start()
+            self._warm_up(results)
+            self._measure(results)
+            complaints = self._fleet.complaints()
+            if complaints:
+                raise BrokenBenchmark("\n".join(["the workers complained:", *complaints]))
+        self._in_process(results)
+        results.machine["load at the end"] = os.getloadavg()
+        return results
+
+    def _prepare(self) -> None:
+        app.loader.import_default_modules()
+        call_command("migrate", verbosity=0, run_syncdb=True)
+        if Work.objects.exists() or IdempotencyKey.objects.exists():
+            raise BrokenBenchmark("The database is in use. Unset DATABASE_URL, or name an empty database.")
+        if self._own_server is not None:
+            with connection.cursor() as cursor:
+                for statement in (*QUIET, "SELECT pg_reload_conf()", "CHECKPOINT"):
+                    cursor.execute(statement)
+
+    def _warm_up(self, results: Results) -> None:
+        """Each worker runs a round; this one's completed keys are what the duplicates are of."""
+        self._say("warming up")
+        self._track.run(BY_LABEL["plain"], "warm/plain")
+        self._track.run(BY_LABEL["complete"], SEED)
+        results.memory["plain"] = worker_memory(*self._fleet.processes(PLAIN_KEPT))
+        results.memory["guarded"] = worker_memory(*self._fleet.processes(GUARDED_KEPT))
+        self._track.run(BY_LABEL["stock"], "warm/stock")
+        self._track.run(BY_LABEL["complete-stock"], "warm/complete-stock")
+
+    def _measure(self, results: Results) -> None:
+        orders = alternating(list(BY_LABEL), self._effort.rounds)
+        results.rounds = {label: [] for label in BY_LABEL}
+        for number, order in enumerate(orders):
+            if number > 0 and self._seconds > self._effort.seconds:
+                self._say("no time for another round")
+                break
+            self._say(f"round {number + 1} of {len(orders)}: {len(order)} x {self._effort.tasks} tasks")
+            for label in order:
+                measured = self._track.run(BY_LABEL[label], f"{number}/{label}")
+                results.rounds[label].append(measured)
+
+    def _in_process(self, results: Results) -> None:
+        """What needs no workers; they have ended, so that nobody else is at the server."""
+        self._say(f"calling each task {self._effort.calls} times in this process")
+        bench = Bench()
+        results.stored_message = bench.stored_message()
+        results.handlers = bench.timed(self._effort.calls)
+        self._say("counting statements and commits")
+        results.counts = count_handlers(bench, self._own_server)
+        self._say("computing identities")
+        results.identity = identity_costs()
+
+    @property
+    def _own_server(self) -> Server | None:
+        return self._servers.postgres
+
+    def _say(self, text: str) -> None:
+        print(f"{self._seconds:5.1f} s  {text}", flush=True)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def machine_now() -> dict[str, object]:
+    """What the figures depend on."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version'), current_setting('fsync')")
+        postgres, fsync = cursor.fetchone()
+    packages = ("celery", "django", "psycopg")
+    return {
+        "python": platform.python_version(),
+        "postgresql": postgres,
+        "fsync": fsync,
+        **{name: version(name) for name in packages},
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load at the start": os.getloadavg(),
+    }
