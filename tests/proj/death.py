@@ -69,6 +69,13 @@ def _complete_when_stopped(task: Any, key: str, gate: str) -> None:
 
 
 def _end(deed: str, task: Any, key: str, plan: list[str]) -> None:
+    """Die, fail, answer the broker or ask for a retry, as ``deed`` says."""
+    _die(deed)
+    _answer(deed)
+    _ask_again(deed, task, key, plan)
+
+
+def _die(deed: str) -> None:
     match deed:
         case "segfault":
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -78,6 +85,10 @@ def _end(deed: str, task: Any, key: str, plan: list[str]) -> None:
             sys.exit(3)
         case "run out of memory":
             raise MemoryError
+
+
+def _answer(deed: str) -> None:
+    match deed:
         case "raise":
             raise Trouble(deed)
         case "ignore":
@@ -86,6 +97,10 @@ def _end(deed: str, task: Any, key: str, plan: list[str]) -> None:
             raise Reject(deed, requeue=False)
         case "requeue":
             raise Reject(deed, requeue=True)
+
+
+def _ask_again(deed: str, task: Any, key: str, plan: list[str]) -> None:
+    match deed:
         case "retry":
             raise task.retry(countdown=0)
         case "retry by name":
