@@ -151,6 +151,12 @@ class Ledger:
             claim, message=message, wait=wait, reason=reason, republish=settings().republish_after
         )
 
+    def release(self, claim: Claim) -> bool:
+        """Give the key back, due now; sent by the sweeper after one lease, should no copy arrive."""
+        return self.store.retry(
+            claim, message=None, wait=0, reason=Reason.RETRY_ASKED, republish=self.policy.lease
+        )
+
     def fail(self, claim: Claim, error: BaseException, *, state: State, reason: Reason) -> bool:
         """Settle as FAILED or REVIEW with the recorded error; False when the lease was lost."""
         done = self.store.fail(

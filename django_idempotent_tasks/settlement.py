@@ -65,9 +65,12 @@ class Settlement:
         )
 
     def release(self) -> None:
-        """The worker is told to stop: whoever gets the message next may claim at once."""
+        """The worker is told to stop: whoever gets the message next may claim at once.
+
+        Should the message not come back, the sweeper sends it as soon as it would after a silent death.
+        """
         try:
-            self.ledger.retry(self.claim, message=None, wait=0, reason=Reason.RETRY_ASKED)
+            self.ledger.release(self.claim)
         except DatabaseError:
             logger.warning("%s: not released at shutdown; its lease runs out", self.task.name)
 

@@ -77,7 +77,8 @@ class SqliteDialect(Dialect):
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds', '+' || ({seconds}) || ' seconds')"
 
     def until(self, column: str) -> str:
-        return f"(julianday({column}) - julianday({self.now()})) * 86400.0"
+        # Days as a float are good to a tenth of a millisecond; times are stored in whole ones.
+        return f"round((julianday({column}) - julianday({self.now()})) * 86400.0, 3)"
 
     def uuid(self, value: UUID | None) -> object:
         return value.hex if value is not None else None
