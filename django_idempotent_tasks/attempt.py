@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
+from billiard.process import current_process
 from celery.exceptions import Ignore, Reject, Retry, WorkerShutdown, WorkerTerminate
 from django.db import transaction
 
 from . import heartbeat, signals
-from .backoff import delay_of, retry_delay
+from .backoff import delay_of, retry_options
 from .context import Done, downstream_key, entered
 from .exceptions import LeaseLost, PoisonTask, TaskExit, TaskMemoryError
 from .judgement import Judgement, judge
@@ -180,6 +181,13 @@ class Attempt:
         return self._settle_error(error)
 
     def _settle_error(self, error: BaseException) -> NoReturn:
+        if (
+            self.captured is not None
+            and not isinstance(error, Retry | LeaseLost)
+            and not self._is_final(error)
+        ):
+            self._settle_retry(*self.captured)  # asked for with throw=False; Celery would have sent it by now
+            raise error
         match error:
             case LeaseLost():
                 raise error
@@ -197,13 +205,18 @@ class Attempt:
         cause = retry.exc
         if isinstance(cause, LeaseLost):
             raise cause
-        if isinstance(cause, BaseException) and judge(cause, self.ledger.policy) in _FINAL:
+        if isinstance(cause, BaseException) and self._is_final(cause):
             self._failed(cause)  # Celery's autoretry wraps the body, so it was asked before our rules
         if self.captured is None:  # eager: Celery runs the signature itself, there is nothing to send
+            if retry.sig is None:  # type: ignore[attr-defined]  # raised by hand: nothing says what to send
+                self._failed(cause or RuntimeError("Retry was raised without self.retry()."))
             sig = retry.sig  # type: ignore[attr-defined]
             self.captured = (Message.of(self.task.name, sig.args, sig.kwargs, sig.options), 0.0)
         self._settle_retry(*self.captured)
         raise retry
+
+    def _is_final(self, error: BaseException) -> bool:
+        return judge(error, self.ledger.policy) in _FINAL
 
     def _settle_retry(self, message: Message, delay: float) -> None:
         self.settlement.retry(message, delay=delay)
@@ -229,7 +242,7 @@ class Attempt:
         """Ask Celery for a retry: it raises ``Retry``, or the error itself once the retries are used up."""
         with entered(self):
             try:
-                self.task.retry(exc=error, countdown=retry_delay(self.task, self.request.retries))
+                self.task.retry(exc=error, **retry_options(self.task, self.request.retries))
             except BaseException as outcome:  # noqa: BLE001  whichever it is, the caller settles it
                 return outcome
         return error
@@ -261,7 +274,11 @@ def _is_shutdown(error: BaseException) -> bool:
         return False
     if isinstance(error, WorkerShutdown | WorkerTerminate):
         return True
-    return not isinstance(error, SystemExit) or bool(terminate_handler_fired())
+    if isinstance(error, KeyboardInterrupt):
+        return bool(
+            current_process().name == "MainProcess"
+        )  # a pool child is deaf to Ctrl-C: its body raised it
+    return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
 
 
 def _ordinary(error: BaseException) -> BaseException:
@@ -270,6 +287,8 @@ def _ordinary(error: BaseException) -> BaseException:
         return _caused(TaskMemoryError("The task ran out of memory."), error)
     if isinstance(error, SystemExit):
         return _caused(TaskExit(f"The task called sys.exit({error.code!r})."), error)
+    if not isinstance(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
+        return _caused(TaskExit(f"The task raised {type(error).__name__}."), error)
     return error
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from celery.utils.time import get_exponential_backoff_interval
 
+from .durations import LONGEST
+
 
 def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> float:
     """Seconds until the ``countdown`` or ``eta`` among sending options; 0 without either."""
     countdown = options.get("countdown")
     if countdown:
-        return max(float(countdown), 0.0)
+        return _bounded(float(countdown))
     eta = options.get("eta")
     if not eta:
         return 0.0
@@ -21,18 +23,23 @@ def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> floa
     reference = now()
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=reference.tzinfo)
-    return max((moment - reference).total_seconds(), 0.0)
+    return _bounded((moment - reference).total_seconds())
 
 
-def retry_delay(task: Any, retries: int) -> float:
-    """Seconds before the next retry by ``retry_backoff`` and its companions, else ``default_retry_delay``."""
+def _bounded(seconds: float) -> float:
+    """No time that a date column cannot hold."""
+    return min(max(seconds, 0.0), float(LONGEST))
+
+
+def retry_options(task: Any, retries: int) -> dict[str, Any]:
+    """What to ask ``Task.retry`` for: ``retry_kwargs``, and the delay as Celery's autoretry computes it."""
+    options = dict(getattr(task, "retry_kwargs", None) or {})
     factor = float(getattr(task, "retry_backoff", False))
-    if not factor:
-        return float(task.default_retry_delay)
-    interval = get_exponential_backoff_interval(
-        factor=int(max(1.0, factor)),
-        retries=retries,
-        maximum=int(getattr(task, "retry_backoff_max", 600)),
-        full_jitter=bool(getattr(task, "retry_jitter", True)),
-    )
-    return float(interval)
+    if factor:
+        options["countdown"] = get_exponential_backoff_interval(
+            factor=int(max(1.0, factor)),
+            retries=retries,
+            maximum=int(getattr(task, "retry_backoff_max", 600)),
+            full_jitter=bool(getattr(task, "retry_jitter", True)),
+        )
+    return options

@@ -61,5 +61,7 @@ def _setting_problems() -> list[str]:
 
 
 def _task_problems(app: Any) -> list[str]:
+    """A wrong setting stops every task from being read; it is reported once, as what it is."""
     errors = (getattr(task, "idempotency_error", None) for task in app.tasks.values())
-    return [str(error) for error in errors if error is not None]
+    settings_are_wrong = set(_setting_problems())
+    return [str(error) for error in errors if error is not None and str(error) not in settings_are_wrong]

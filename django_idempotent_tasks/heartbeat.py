@@ -52,6 +52,7 @@ class Heart:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._held: set[_Held] = set()
+        self._wakes: float | None = None
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -59,15 +60,26 @@ class Heart:
         """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken or runs out."""
         now = time.monotonic()
         held = _Held(claim, on_lost, renewed=now, tried=now)
+        try:
+            try:
+                self._take(held)
+                yield
+            finally:
+                self._let_go(held)
+        finally:
+            # A signal may have struck inside the first: no heart beats for an attempt that is over.
+            self._let_go(held)
+
+    def _take(self, held: _Held) -> None:
         with self._changed:
             self._held.add(held)
             self._start()
-            self._changed.notify()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._held.discard(held)
+            if self._wakes is None or self._wakes > held.next_beat:
+                self._changed.notify()  # it sleeps for longer than this lease allows
+
+    def _let_go(self, held: _Held) -> None:
+        with self._changed:
+            self._held.discard(held)
 
     def _start(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -87,6 +99,7 @@ class Heart:
                 now = time.monotonic()
                 if pause is not None and pause <= now:
                     return live
+                self._wakes = pause
                 self._changed.wait(None if pause is None else pause - now)
 
     def _beat(self, due: list[_Held]) -> None:

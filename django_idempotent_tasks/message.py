@@ -40,9 +40,20 @@ class Message:
 
     @classmethod
     def of_request(cls, task: Any, request: Any) -> Message:
-        """The message that a running request was delivered by."""
-        signature = task.signature_from_request(request, retries=request.retries)
-        return cls.of(task.name, request.args, request.kwargs, signature.options)
+        """The message that a running request was delivered by, as ``Task.signature_from_request`` makes it.
+
+        Without its Signature, which would cost a guarded task more than the identity of its call.
+        """
+        ignored = vars(request).get("ignore_result")
+        options = request.as_execution_options()
+        options["ignore_result"] = task.ignore_result if ignored is None else ignored
+        info = request.delivery_info or {}
+        options["priority"] = info.get("priority")
+        if info.get("exchange") == "" and info.get("routing_key"):
+            options["queue"] = info["routing_key"]
+        else:
+            options |= {"exchange": info.get("exchange"), "routing_key": info.get("routing_key")}
+        return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
         """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers)."""

@@ -56,6 +56,7 @@ NAME_LIMIT = 255
 #: Options of the contract that this version does not carry out yet: refused, never ignored.
 PLANNED = ("reserve", "at_most_once")
 
+_FOREIGN = ("celery.", "django_idempotent_tasks.", "builtins")
 _CELERYS = frozenset(dir(DjangoTask)) | frozenset(dir(Task))
 
 
@@ -152,12 +153,17 @@ class _Reader:
         return ConfigurationError(f"Task {self.label}: option {name!r} {problem}")
 
     def _refuse_typos(self) -> None:
-        for name in vars(self.task):
+        for name in self._own_names():
             if name.startswith("_") or name in _CELERYS or name in NAMES or name in PLANNED:
                 continue
             guess = nearest(name, NAMES, within=2)
             if guess is not None:
                 raise self._wrong(name, f"does not exist. Did you mean {guess!r}?")
+
+    def _own_names(self) -> set[str]:
+        """What the project's own classes set, not Celery's and ours."""
+        own = (kind for kind in self.task.__mro__ if not kind.__module__.startswith(_FOREIGN))
+        return {name for kind in (self.task, *own) for name in vars(kind)}
 
     def _refuse_planned(self) -> None:
         for name in PLANNED:

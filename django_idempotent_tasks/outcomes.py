@@ -68,7 +68,8 @@ class Entry:
     """One row of the ledger as it was read, with the time tests made by the database's clock.
 
     ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
-    (negative when past). Both are None in states without a time test.
+    (negative when past). Both are None in states without a time test. ``no_message`` is whether
+    nothing is stored that the sweeper could send.
     """
 
     state: State
@@ -85,6 +86,7 @@ class Entry:
     is_open: bool | None
     opens_in: float | None
     was_answered: bool
+    no_message: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,11 @@ def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
     if expired or not getattr(sender, "idempotency_guarded", False):
         return
 
+    identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
+    if identity is None:
+        return
+
     def work(store: LedgerStore) -> None:
-        identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
         store.cancel(identity.digest, window=settings().redelivery_window, task_id=request.id)
 
     breaker.guard(lambda: _on_own_connection(work))
@@ -92,9 +95,11 @@ def _for_dead_child(request: Any, work: Callable[[LedgerStore, Identity, str], o
     if pid is None:  # never accepted by a child: nothing was claimed
         return
 
+    identity = _identity(request.task, request.request_dict, request.id, request.args, request.kwargs)
+    if identity is None:
+        return
+
     def end(store: LedgerStore) -> None:
-        headers = request.request_dict
-        identity = _identity(request.task, headers, request.id, request.args, request.kwargs)
         work(store, identity, f"{instance()}:{pid}:")
 
     breaker.guard(lambda: _on_own_connection(end))
@@ -105,11 +110,17 @@ def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
         work(store)
 
 
-def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity:
+def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:
+    """Which key a message names; None for one that names none, which no child can have claimed either."""
     header = (headers or {}).get(HEADER)
-    return from_header(header, task_name=task.name, task_id=task_id) or identify(
-        task.name, task.idempotency_policy.key_rules, args or (), kwargs or {}, task_id=task_id
-    )
+    identity = from_header(header, task_name=task.name, task_id=task_id)
+    if identity is not None:
+        return identity
+    try:
+        rules = task.idempotency_policy.key_rules
+        return identify(task.name, rules, args or (), kwargs or {}, task_id=task_id)
+    except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
+        return None
 
 
 def _free(store: LedgerStore, identity: Identity, owner: str) -> None:

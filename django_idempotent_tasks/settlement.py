@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from celery.exceptions import Reject, SoftTimeLimitExceeded
@@ -53,7 +54,7 @@ class Settlement:
         eager = bool(self.request.is_eager)
         wait = 0 if eager else int(delay)  # rounded down: the copy must never arrive before it is due
         self._settle(
-            lambda: self.ledger.retry(self.claim, message=text, wait=wait, reason=Reason.RETRY_ASKED)
+            lambda: self.ledger.retry(self.claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED)
         )
         if not eager:
             self._publish(message, delay, stored=text is not None)
@@ -112,26 +113,30 @@ class Settlement:
     def _settle(self, transition: Callable[[], bool]) -> None:
         """Carry the transition out, again while the database is away or when a signal struck inside it."""
         deadline = time.monotonic() + self.claim.lease
-        pause, unsure = 0.1, False
+        pause = 0.0
         while True:
             try:
-                self._carry_out(transition, unsure=unsure)
+                self._prepare(pause)
+                self._carry_out(transition, unsure=pause > 0)
             except DatabaseError as error:
                 if self.in_caller_transaction:
                     raise
-                if time.monotonic() + pause > deadline:
+                if time.monotonic() > deadline:
                     self._give_up(error)
-                self._reconnect()
-                time.sleep(pause)
             except SoftTimeLimitExceeded:
                 logger.warning("%s: its soft time limit struck while it was settled", self.task.name)
-                self._reconnect()
             except (SystemExit, KeyboardInterrupt):
                 self._settle_at_shutdown(transition)
                 raise
             else:
                 return
-            pause, unsure = min(pause * 2, 2.0), True
+            pause = min(pause * 2 or 0.1, 2.0)
+
+    def _prepare(self, pause: float) -> None:
+        """Before a further try wait, and use a new connection; also where a signal left a block open."""
+        if pause or (self.ledger.store.connection.in_atomic_block and not self.in_caller_transaction):
+            self._reconnect()
+            time.sleep(pause)
 
     def _carry_out(self, transition: Callable[[], bool], *, unsure: bool) -> None:
         """One try. 0 rows after an error: the row may show an earlier try whose answer was lost."""
@@ -157,8 +162,16 @@ class Settlement:
         raise Reject(f"StoreDown: {msg}", requeue=True) from error
 
     def _reconnect(self) -> None:
-        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one."""
-        self.ledger.store.connection.close()
+        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one.
+
+        A signal that strikes as an ``atomic()`` block ends leaves Django inside it, where a settlement
+        would never be committed; ``connect()`` is what forgets the block.
+        """
+        connection = self.ledger.store.connection
+        with suppress(DatabaseError):
+            connection.close()
+            if connection.in_atomic_block:
+                connection.connect()
 
     def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
         try:

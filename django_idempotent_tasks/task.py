@@ -52,16 +52,20 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
     def idempotency(self) -> Idempotency:
         """The running attempt: key, token, ``downstream_key()``, ``complete()`` ..."""
         attempt = active()
-        if attempt is not None and attempt.task.name == self.name:
+        if attempt is not None and attempt.request is self.request_stack.top:
             handle: Idempotency = attempt.handle
             return handle
         return Detached(self, self._policy())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Under a worker or eagerly: claim, run, settle. Called directly: run."""
+        if self.idempotency_error is not None:
+            raise self.idempotency_error
         request = self.request
         attempt = active()
         if request.called_directly or (attempt is not None and attempt.request is request):
+            # Else a worker's optimised __call__ would run the first such call inside our request.
+            vars(request)["_protected"] = 1
             return super().__call__(*args, **kwargs)
         if not self.idempotency_guarded:
             return self.run(*args, **kwargs)
@@ -94,6 +98,23 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         task_id = task_id or uuid()
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
         return super().apply_async(args, kwargs, task_id, *arguments, headers=headers, **options)
+
+    def apply(  # type: ignore[override]  # options by keyword only, as everybody writes them
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        *,
+        task_id: Any = None,
+        idempotency_key: object = UNSET,
+        scope: object = UNSET,
+        headers: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Run here as Celery does, under the same identity as ``apply_async`` would give."""
+        if self.idempotency_guarded and (idempotency_key is not UNSET or scope is not UNSET):
+            task_id = task_id or uuid()
+            headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+        return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
     def _identified(
         self, args: Any, kwargs: Any, task_id: str, headers: dict[str, Any] | None, key: object, scope: object

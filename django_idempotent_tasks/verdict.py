@@ -85,6 +85,8 @@ def _other_call(entry: Entry, call: Call, *, on_failed: str) -> Verdict:
         return Verdict(Step.REUSED)
     if entry.state is State.RUNNING and entry.is_open:
         return Verdict(Step.OPEN)
+    if entry.state is State.RETRY and entry.is_open and entry.no_message:
+        return Verdict(Step.OPEN)  # the sweeper has nothing to send: who else would move it on?
     return Verdict(Step.REFUSE, reason=_REFUSALS[entry.state])
 
 

@@ -60,7 +60,10 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def retry(self, claim: Claim, *, message: str | None, reason: Reason, wait: int, republish: int) -> bool:
-        """RUNNING to RETRY, due after ``wait``, sent by the sweeper ``republish`` after that."""
+        """RUNNING to RETRY, due after ``wait``, sent by the sweeper ``republish`` after that.
+
+        ``message`` None keeps the stored one; "" forgets it (the new one cannot be stored).
+        """
 
     @abstractmethod
     def fail(

@@ -214,7 +214,7 @@ def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
         :11
     ]
-    is_open, opens_in, was_answered = row[11:]
+    is_open, opens_in, was_answered, no_message = row[11:]
     return Entry(
         state=State(state),
         reason=Reason(reason),
@@ -230,6 +230,7 @@ def _entry(row: Row) -> Entry:
         is_open=None if is_open is None else bool(is_open),
         opens_in=None if opens_in is None else float(opens_in),
         was_answered=bool(was_answered),
+        no_message=bool(no_message),
     )
 
 

@@ -25,7 +25,8 @@ CLAIM_NEW = (
 READ = """
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
        k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
-       EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s)
+       EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
+       k.message IS NULL
   FROM {key} k WHERE k.digest = %(digest)s
 """
 
@@ -67,7 +68,7 @@ UPDATE {{key}} SET reason = %(reason)s, result = %(result)s, message = NULL, in_
 """
 
 RETRY = f"""
-UPDATE {{key}} SET reason = %(reason)s, message = COALESCE(%(message)s, message), owner = NULL,
+UPDATE {{key}} SET reason = %(reason)s, message = NULLIF(COALESCE(%(message)s, message), ''), owner = NULL,
        in_external = {{false}}, open_at = {{after[wait]}}, due_at = {{after[republish]}}, state = 3
  WHERE {OWNED}
 """

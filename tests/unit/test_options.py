@@ -78,8 +78,9 @@ def test_a_bad_option_names_its_remedy_at_every_send_and_call(
     for send in (task.delay, task.s().delay, task.si(7).apply_async):
         with pytest.raises(ConfigurationError, match=r"shop\.charge"):
             send()
-    with pytest.raises(ConfigurationError, match=r"shop\.charge"):
-        task.apply((7,)).get()
+    for call in (task, lambda order_id: task.apply((order_id,)).get()):
+        with pytest.raises(ConfigurationError, match=r"shop\.charge"):
+            call(7)
 
 
 def test_a_name_that_the_ledger_cannot_hold_is_refused(app: Celery) -> None:

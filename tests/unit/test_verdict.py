@@ -179,3 +179,9 @@ def test_an_owner_owns_nothing_that_is_not_running(state: State) -> None:
 def test_a_wait_is_never_negative() -> None:
     row = entry(State.RUNNING, is_open=LASTING, opens_in=-0.004)
     assert verdict(row, "accepted") == Verdict(Step.WAIT, seconds=0.0)
+
+
+@pytest.mark.parametrize(("no_message", "step"), [(True, Step.OPEN), (False, Step.REFUSE)])
+def test_a_due_retry_that_nobody_could_send_is_open_to_another_call(no_message: bool, step: Step) -> None:
+    row = entry(State.RETRY, is_open=True, no_message=no_message)
+    assert verdict(row, "another").step is step

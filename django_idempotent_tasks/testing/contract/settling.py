@@ -53,6 +53,12 @@ class Settling(Bench):
         assert self.retry(claim, message=None) is True
         assert self.row(claim).message == MESSAGE
 
+    def test_a_retry_whose_message_cannot_be_stored_forgets_the_old_one(self) -> None:
+        claim = self.claimed()
+        assert self.retry(claim, message="") is True
+        assert self.row(claim).message is None
+        assert self.seen(claim.call).no_message is True
+
     def test_a_failure_keeps_the_error_and_the_message_until_its_retention_is_over(self) -> None:
         claim = self.claimed()
         with self.sets(claim, finished_at=0, due_at=RETENTION):
