@@ -1,0 +1,173 @@
+"""What a process of ours is doing when it dies or when a signal strikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db import connections
+
+import django_idempotent_tasks
+from django_idempotent_tasks import heartbeat
+from django_idempotent_tasks.states import State
+from django_idempotent_tasks.stores.clock import shifted
+from tests.crash.shop import LEASE, completing, refusing, retrying, returning
+from tests.crash.stage import Ends, Stage
+from tests.crash.world import DEAD
+from tests.support.glitch import Glitch, Spot, files_of
+
+Act = Callable[[Stage], object]
+
+PACKAGE = Path(django_idempotent_tasks.__file__).parent
+#: Where something may happen between two lines; the other modules only compute.
+FILES = files_of(
+    *(
+        PACKAGE / f"{name}.py"
+        for name in (
+            "announce",
+            "attempt",
+            "context",
+            "heartbeat",
+            "ledger",
+            "message",
+            "reschedule",
+            "runner",
+            "settlement",
+            "sweeper",
+            "task",
+        )
+    ),
+    PACKAGE / "stores",
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How it begins, what is done by the process that is struck, and how it must end."""
+
+    name: str
+    prepare: Act
+    act: Act
+    task: Any = completing
+    state: State = State.SUCCEEDED
+    effects: int = 1
+    #: With what errors its deliveries may end when nothing strikes.
+    errors: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def begin(self, alias: str) -> Stage:
+        """Make a stage on which it is about to happen."""
+        stage = Stage(alias, self.task)
+        self.prepare(stage)
+        return stage
+
+    @property
+    def ends(self) -> Ends:
+        """How it must end."""
+        return {self.state: self.effects}
+
+
+def _call(stage: Stage) -> None:
+    stage.call()
+
+
+def _work(stage: Stage) -> None:
+    stage.worker.work()
+
+
+def _work_after_the_lease(stage: Stage) -> None:
+    with shifted(LEASE + 1):
+        stage.worker.work()
+
+
+def _sweep_after_the_lease(stage: Stage) -> None:
+    with shifted(LEASE + 1):
+        stage.sweep()
+
+
+def _die_in_the_body(stage: Stage) -> None:
+    stage.call()
+    stage.world.deadly = "started"
+    code, _ = stage.world.run_mortal(stage.worker.work)
+    assert code == DEAD
+    stage.world.deadly = ""
+    stage.world.lose_worker()
+
+
+def _lose_worker_and_message(stage: Stage) -> None:
+    _die_in_the_body(stage)
+    stage.world.lose_messages()
+
+
+def _call_again_meanwhile(stage: Stage) -> None:
+    _lose_worker_and_message(stage)
+    stage.call()
+
+
+def _deliver_twice(stage: Stage) -> None:
+    task_id = stage.call()
+    stage.work()
+    stage.call(task_id)
+
+
+COMPLETION = Scenario("a first run that completes with an effect", _call, _work)
+RETURN = Scenario("a first run that completes by return", _call, _work, returning, effects=0)
+RETRY = Scenario("a run that is retried once", _call, _work, retrying, errors=("Retry",))
+TAKEOVER = Scenario("a takeover", _die_in_the_body, _work_after_the_lease)
+REPLAY = Scenario("a replay", _deliver_twice, _work)
+DUPLICATE = Scenario("a refused duplicate", _call_again_meanwhile, _work)
+FAILURE = Scenario(
+    "a permanent failure", _call, _work, refusing, State.FAILED, effects=0, errors=("PermanentError",)
+)
+SWEEP = Scenario("a sweep", _lose_worker_and_message, _sweep_after_the_lease)
+
+SCENARIOS = (COMPLETION, RETURN, RETRY, TAKEOVER, REPLAY, DUPLICATE, FAILURE, SWEEP)
+
+
+def spots_of(scenario: Scenario, alias: str) -> list[Spot]:
+    """List the lines of one clean run, the second one: caches are filled by then, as in a worker."""
+    for _ in range(2):
+        stage = scenario.begin(alias)
+        connections[alias].close()  # as they are in a process that was forked for the run
+        heartbeat._new_heart()
+        with _statements(alias) as statements:
+            glitch = Glitch(FILES, lambda: _traces(stage, statements))  # noqa: B023
+            spots = glitch.spots(lambda: scenario.act(stage))  # noqa: B023
+        stage.recover()
+        assert stage.faults(scenario.ends) == []
+    return spots
+
+
+def between_effects(spots: list[Spot]) -> list[Spot]:
+    """Choose one line, the last, between any two things that can be seen from outside the process."""
+    last = {spot.marker: spot for spot in spots}
+    return list(last.values())
+
+
+def first_visits(spots: list[Spot]) -> list[Spot]:
+    """Choose each line of the code once."""
+    return sorted({spot.place: spot for spot in reversed(spots)}.values(), key=lambda spot: spot.number)
+
+
+def _traces(stage: Stage, statements: list[str]) -> object:
+    """What has been done to the database and to the world so far."""
+    connection = connections[stage.alias]
+    return len(statements), connection.in_atomic_block, stage.world.told
+
+
+@contextmanager
+def _statements(alias: str) -> Iterator[list[str]]:
+    """Collect what is executed on the connection."""
+    seen: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, *arguments: Any) -> Any:
+        seen.append(sql)
+        return execute(sql, *arguments)
+
+    with connections[alias].execute_wrapper(note):
+        yield seen
