@@ -61,7 +61,7 @@ class ParentHook:
             error = error.exc
         if isinstance(error, WorkerLostError):
             _for_dead_child(self, _free)
-        elif isinstance(error, TimeLimitExceeded) and self.task.acks_on_timeout:  # type: ignore[attr-defined]
+        elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
             _for_dead_child(self, _failure_of(error))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
@@ -88,6 +88,11 @@ def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
         store.cancel(identity.digest, window=settings().redelivery_window, task_id=request.id)
 
     breaker.guard(lambda: _on_own_connection(work))
+
+
+def _acks_on_timeout(task: Any) -> bool:
+    """Whether a hard time limit ends the message; before Celery 5.7 one option says so for failures too."""
+    return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
 def _for_dead_child(request: Any, work: Callable[[LedgerStore, Identity, str], object]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
 from celery import Task
@@ -14,12 +15,16 @@ from celery.exceptions import Ignore, Reject
 from celery.worker.request import Request
 from django.db import connection
 
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
 from tests.proj.celery import app
 from tests.proj.tasks import begin, complete_with_effect, guarded, journal
 
 LEASE = 60
 
 app.conf.update(json.loads(os.environ.get("PROJ_CELERY", "{}")))
+if os.environ.get("PROJ_BROKEN"):
+    import_module("tests.death.broken").apply(os.environ["PROJ_BROKEN"])
 
 
 class Trouble(Exception):
@@ -135,7 +140,11 @@ class CountingRequest(Request):
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
         """Report what the parent hears of a failed child, then do as Celery does."""
-        journal().write("parent heard", self.args[0], error=type(exc_info.exception).__name__)
+        key, error = self.args[0], exc_info.exception
+        row = IdempotencyKey.objects.get(key_text=f"key={key}")
+        connection.close()
+        name = type(getattr(error, "exc", error)).__name__
+        journal().write("parent heard", key, error=name, state=State(row.state).name)
         return super().on_failure(exc_info, *args, **kwargs)
 
 
@@ -144,6 +153,6 @@ counted_by_name = _task("counted_by_name", Request="tests.proj.death:CountingReq
 
 
 @app.task(base=Task, name="death.ticking", acks_late=False)
-def ticking(number: int) -> None:
+def ticking(name: str) -> None:
     """Show that the worker takes and runs messages; it is not guarded and needs no database."""
-    journal().write("tick", str(number))
+    journal().write("tick", name)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kombu import Connection
+from celery import Celery
+from celery.app.control import Control
 
-from tests.proj.celery import app
 from tests.support.processes import Worker
 from tests.support.site import Site
 
@@ -18,21 +18,23 @@ LISTENING = {"worker_enable_remote_control": True}
 
 def revoke(site: Site, *task_ids: str, **options: Any) -> None:
     """Revoke calls on every worker of the site that listens."""
-    with _connection(site) as connection:
-        app.control.revoke(list(task_ids), connection=connection, **options)
+    with _control(site) as control:
+        control.revoke(list(task_ids), **options)
 
 
 def consume(site: Site, queue: str, *, by: Worker) -> None:
     """Let one worker consume another queue as well; returns when it does."""
-    with _connection(site) as connection:
-        answers = app.control.add_consumer(
-            queue, destination=[f"{by.name}@tests"], reply=True, limit=1, timeout=10, connection=connection
+    with _control(site) as control:
+        answers = control.add_consumer(
+            queue, destination=[f"{by.name}@tests"], reply=True, limit=1, timeout=10
         )
     assert answers, f"{by.name} did not answer"
 
 
 @contextmanager
-def _connection(site: Site) -> Iterator[Connection]:
-    transport = {"global_keyprefix": site.broker.prefix}
-    with app.connection_for_write(site.broker.url, transport_options=transport) as connection:
-        yield connection
+def _control(site: Site) -> Iterator[Control]:
+    """An app of its own: remote control goes through the app's pool, whatever connection is given."""
+    options = {"global_keyprefix": site.broker.prefix}
+    with Celery(broker=site.broker.url, set_as_current=False, fixups=[]) as app:
+        app.conf.broker_transport_options = options
+        yield app.control

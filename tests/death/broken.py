@@ -1,0 +1,58 @@
+"""The package broken on purpose, in a worker that is told so: what tests look at must then look different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pytest
+from celery.exceptions import Ignore
+
+from django_idempotent_tasks import attempt, runner, worker
+from django_idempotent_tasks.stores import postgresql, statements
+
+#: Patches are never undone: the worker that has them ends with them.
+_patch = pytest.MonkeyPatch()
+
+
+def _drop(*_arguments: Any, **_options: Any) -> NoReturn:
+    raise Ignore
+
+
+def _no_parent_hook() -> None:
+    _patch.setattr(worker, "install", lambda _app: None)
+
+
+def _no_fencing() -> None:
+    unfenced = statements.COMPLETE.replace(statements.OWNED, "digest = %(digest)s")
+    assert unfenced != statements.COMPLETE
+    _patch.setattr(statements, "COMPLETE", unfenced)
+
+
+def _busy_copies_dropped() -> None:
+    _patch.setattr(runner, "come_back", _drop)
+
+
+def _dead_leases_revived() -> None:
+    reviving = postgresql.RENEW.replace("AND h.open_at > {now} ", "")
+    assert reviving != postgresql.RENEW
+    _patch.setattr(postgresql, "RENEW", reviving)
+
+
+def _retries_published_first() -> None:
+    _patch.setattr(attempt.Attempt, "captures", lambda *_arguments: False)
+
+
+VARIANTS: dict[str, Callable[[], None]] = {
+    "no parent hook": _no_parent_hook,
+    "no fencing": _no_fencing,
+    "busy copies dropped": _busy_copies_dropped,
+    "dead leases revived": _dead_leases_revived,
+    "retries published first": _retries_published_first,
+}
+
+
+def apply(names: str) -> None:
+    """Break what is named, separated by commas."""
+    for name in names.split(","):
+        VARIANTS[name]()
