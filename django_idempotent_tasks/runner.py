@@ -62,8 +62,15 @@ class _Delivery:
         if self.in_transaction and not self.request.is_eager:
             msg = f"{self.task.name} is leased and cannot start inside an open transaction."
             raise OuterTransaction(msg)
-        call = self._call()
-        match self._claim(call):
+        call, owner = self._call(), new_owner()
+        try:
+            return self._go_on(call, self._claim(call, owner))
+        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
+            self._struck(call, owner, error)
+            raise
+
+    def _go_on(self, call: Call, outcome: Outcome) -> Any:
+        match outcome:
             case Claimed(claim):
                 attempt = Attempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
                 if claim.grant.crashes >= self.policy.max_crashes:
@@ -104,9 +111,8 @@ class _Delivery:
 
     # -- claim --
 
-    def _claim(self, call: Call) -> Outcome:
+    def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
-        owner = new_owner()
         info = self.request.delivery_info or {}
         read_first = self.request.retries > 0 or bool(info.get("redelivered"))
         try:
@@ -115,16 +121,13 @@ class _Delivery:
             if self.in_transaction:
                 raise
             self.ledger.store.connection.close()
-        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
-            self._struck(call, owner, error)
-            raise
         try:
             return self.ledger.claim(call, owner=owner, read_first=True)
         except DatabaseError as error:
             self._store_is_down(error)
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> None:
-        """A signal struck inside the claim. Whether it was granted is read, not guessed; then it is ended."""
+        """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""
         if self.in_transaction:
             return
         try:

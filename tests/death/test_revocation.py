@@ -154,6 +154,25 @@ def test_a_cancel_outlives_the_worker_that_was_told(site: Site, own_site: Site, 
     assert is_cancelled(own_site, key)
 
 
+def test_a_call_that_was_fetched_behind_a_running_one_and_is_revoked_does_not_start(
+    own_site: Site, key: str
+) -> None:
+    site, behind = own_site, f"{key}-behind"
+    listening = {"PROJ_CELERY": json.dumps(LISTENING)}
+    with site.running("busy", "--concurrency", "1", "--prefetch-multiplier", "4", **listening) as worker:
+        site.send(death.brief, key, ["wait"])
+        site.journal.started(key)
+        call = site.send(death.brief, behind, []).id
+        worker.wait_for_log(f"[{call}] received")
+        revoke(site, call)
+        worker.wait_for_log(f"Tasks flagged as revoked: {call}")
+        site.journal.open(f"{key}.1")
+
+        done_once(site, key, attempts=1, crashes=0)
+        assert (site.rows.find(behind), site.journal.starts(behind)) == (None, 0)
+        assert_a_new_call_runs(site, behind)
+
+
 def test_a_key_that_is_locked_while_its_call_is_revoked_is_cancelled_later(
     site: Site, family: Worker, key: str
 ) -> None:
