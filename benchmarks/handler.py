@@ -15,7 +15,8 @@ from benchmarks.celery import app
 from benchmarks.figures import alternating
 from benchmarks.fleet import BrokenBenchmark
 from benchmarks.rounds import NOTE
-from django_idempotent_tasks.identity import identify, to_header
+from django_idempotent_tasks.header import to_header
+from django_idempotent_tasks.identity import identify
 from django_idempotent_tasks.message import HEADER
 
 COMPLETES = "benchmarks.guarded.completes"

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
         TransientError,
     )
     from .identity import TASK_ID
+    from .lookup import get_key
     from .states import Category
+    from .submission import Submission
     from .task import IdempotentTask, IdempotentTaskMixin
 
 __all__ = [
@@ -51,10 +53,12 @@ __all__ = [
     "RecordedError",
     "ResultNotStored",
     "StoreDown",
+    "Submission",
     "TaskExit",
     "TaskMemoryError",
     "TransientError",
     "current",
+    "get_key",
 ]
 
 _HOMES = {
@@ -62,7 +66,9 @@ _HOMES = {
     "Category": "states",
     "IdempotentTask": "task",
     "IdempotentTaskMixin": "task",
+    "Submission": "submission",
     "current": "context",
+    "get_key": "lookup",
 }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 from .durations import whole_seconds
 from .exceptions import ConfigurationError
@@ -34,6 +35,7 @@ class Settings:
     max_result: int = 64 * 1024
     sweeper: str = "thread"
     guard_all: bool = False
+    sync_fallback: Callable[[], bool] | bool = False
 
 
 def _duration(least: int) -> Callable[[str, object], int]:
@@ -55,6 +57,18 @@ def _flag(name: str, value: object) -> bool:
         msg = f"{name} must be True or False, not {value!r}."
         raise ConfigurationError(msg)
     return value
+
+
+def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
+    if isinstance(value, str):
+        try:
+            value = import_string(value)
+        except ImportError as error:
+            msg = f"{name} cannot be imported: {error}."
+            raise ConfigurationError(msg) from error
+    if callable(value):
+        return cast("Callable[[], bool]", value)
+    return _flag(name, value)
 
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
@@ -88,6 +102,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "max_result": _count(0),
     "sweeper": _one_of("thread", "off"),
     "guard_all": _flag,
+    "sync_fallback": _flag_or_callable,
 }
 
 

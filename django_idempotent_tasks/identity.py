@@ -1,4 +1,4 @@
-"""Which piece of work a call is: its digest, scope, key text and fingerprint, and how they travel."""
+"""Which piece of work a call is: its digest, scope, key text and fingerprint."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from .outcomes import Identity
 SCOPE_LENGTH = 120
 KEY_TEXT_LENGTH = 255
 
-_HEADER_VERSION = 1
-_HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
 #: Control characters, line separators, marks that turn the writing direction, surrogates.
 _NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HIDDEN = "(hidden)"
@@ -97,13 +95,21 @@ def identify(
     call = _Call(task_name, rules, args, kwargs)
     scope_text = call.scope(scope)
     value, key_text = call.key(idempotency_key, task_id)
-    name = canonical_json(task_name, where="task name")
     return Identity(
-        digest=_digest(f"[{name},{canonical_json(scope_text, where='scope')},{value}]"),
+        digest=_digest_of(task_name, scope_text, value),
         scope=scope_text,
-        key_text=_for_people(key_text),
+        key_text=for_people(key_text),
         fingerprint=call.fingerprint(stated=idempotency_key is not UNSET),
     )
+
+
+def stated_digest(task_name: str, *, idempotency_key: object, scope: object = None) -> UUID:
+    """Return the digest of a key that was given per call, without the call's arguments.
+
+    Raises InvalidKey as :func:`identify` does.
+    """
+    value = _filled(idempotency_key, where=f"idempotency_key of {task_name}")
+    return _digest_of(task_name, _scope_text(scope, where=f"scope of {task_name}"), value)
 
 
 class _Call:
@@ -202,49 +208,6 @@ class _Call:
         return _HIDDEN if name in self.rules.sensitive else _value_text(self._argument(name))
 
 
-def to_header(identity: Identity, *, task_name: str, task_id: str) -> dict[str, object]:
-    """Return the identity as a message header, bound to this task and this task id."""
-    return {
-        "v": _HEADER_VERSION,
-        "task": task_name,
-        "id": task_id,
-        "digest": identity.digest.hex,
-        "scope": identity.scope,
-        "key": identity.key_text,
-        "fp": identity.fingerprint and identity.fingerprint.hex,
-    }
-
-
-def from_header(header: object, *, task_name: str, task_id: str) -> Identity | None:
-    """Return the identity that travelled with a message.
-
-    None when there is none for this task and task id: absent, of another version, malformed, or
-    copied from another call by a project that forwards ``self.request.headers``. Never raises.
-    """
-    if not isinstance(header, dict) or not _is_addressed(header, task_name=task_name, task_id=task_id):
-        return None
-    digest, fingerprint, scope, key_text = map(header.get, ("digest", "fp", "scope", "key"))
-    if not (
-        _is_hex(digest)
-        and (fingerprint is None or _is_hex(fingerprint))
-        and (scope is None or (isinstance(scope, str) and _scope_problem(scope) is None))
-        and (isinstance(key_text, str) and len(key_text) <= KEY_TEXT_LENGTH)
-    ):
-        return None
-    return Identity(
-        UUID(digest), scope, _for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
-    )
-
-
-def _is_addressed(header: dict[object, object], *, task_name: str, task_id: str) -> bool:
-    is_ours = header.get("v") == _HEADER_VERSION and type(header["v"]) is int  # not True, which equals 1
-    return is_ours and header.get("task") == task_name and header.get("id") == task_id
-
-
-def _is_hex(value: object) -> bool:
-    return isinstance(value, str) and _HEX_DIGEST.fullmatch(value) is not None
-
-
 def _filled(value: object, *, where: str) -> str:
     text = canonical_json(value, where=where)
     if text in {"null", '""'}:
@@ -266,13 +229,14 @@ def _scope_text(value: object, *, where: str) -> str | None:
         raise InvalidKey(
             f"{where}: a {kind.__qualname__} cannot be a scope; give a str, an int, a UUID or None"
         )
-    problem = _scope_problem(text)
+    problem = scope_problem(text)
     if problem is not None:
         raise InvalidKey(f"{where}: {problem}")
     return text
 
 
-def _scope_problem(text: str) -> str | None:
+def scope_problem(text: str) -> str | None:
+    """What keeps a text from being a scope; None when nothing does."""
     if len(text) > SCOPE_LENGTH:
         return f"a scope has at most {SCOPE_LENGTH} characters; give the tenant's id"
     if _NOT_IN_SCOPE.search(text):
@@ -291,9 +255,15 @@ def _shortened(text: str) -> str:
     return text if len(text) <= KEY_TEXT_LENGTH else f"{text[:190]}…{text[-64:]}"
 
 
-def _for_people(text: str) -> str:
+def for_people(text: str) -> str:
+    """A key's text that is short and holds nothing that a terminal or a page would act on."""
     text = _shortened(text)
     return text if text.isprintable() else _NOT_FOR_PEOPLE.sub("\ufffd", text)
+
+
+def _digest_of(task_name: str, scope: str | None, value: str) -> UUID:
+    name = canonical_json(task_name, where="task name")
+    return _digest(f"[{name},{canonical_json(scope, where='scope')},{value}]")
 
 
 def _digest(text: str) -> UUID:

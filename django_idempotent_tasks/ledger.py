@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from . import signals
@@ -13,10 +14,15 @@ from .outcomes import Answer, Call, Claim, Entry, Grant
 from .results import encode_error
 from .states import Category, Reason, State
 from .stores import LedgerStore
-from .verdict import Step, Verdict, decide
+from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide
 
 #: How often a claim reads again when somebody was faster, before the call is rescheduled.
 READS = 5
+#: Seconds for which a reservation waits for another open transaction that holds its key, and its pace.
+LONGEST_HOLD = 2.0
+HOLD_PACE = 0.05
+
+_TRIES = frozenset({Step.INSERT, Step.RESERVED, Step.OPEN, Step.REOPEN, Step.OWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,18 @@ class Answered:
     answer: Answer
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The call has the key and waits to be run."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
+
+
 Outcome = Claimed | Waiting | Refused | Answered
 
 
@@ -61,23 +79,22 @@ class Ledger:
     store: LedgerStore
     policy: Policy
 
-    def claim(self, call: Call, *, owner: str, read_first: bool) -> Outcome:
+    def claim(self, call: Call, *, owner: str, first: Step) -> Outcome:
         """Claim the key of ``call``, or say why not.
 
-        A first delivery inserts first; ``read_first`` (redelivered, retried) saves the INSERT that
-        would fail. Raises :class:`KeyReused` for another payload under the key. May raise the
-        database's errors; after one, call again with the same ``owner``: a claim that was granted
-        unseen is recognised by it.
+        ``first`` is what to try before the row is read: INSERT for a first delivery, RESERVED where
+        the row was written by the sender, WAIT (nothing) where an INSERT would fail. Raises
+        :class:`KeyReused` for another payload under the key. May raise the database's errors; after
+        one, call again with the same ``owner``: a claim that was granted unseen is recognised by it.
         """
-        verdict = Verdict(Step.INSERT)
-        entry = None
-        if read_first:
+        verdict, entry = Verdict(first), None
+        if first is Step.WAIT:
             entry, verdict = self._look(call, owner)
         for _ in range(READS):
             grant = self._try(verdict, entry, call, owner)
             if grant is not None:
                 return self._claimed(call, owner, grant, verdict)
-            if verdict.step not in {Step.INSERT, Step.OPEN, Step.REOPEN, Step.OWN}:
+            if verdict.step not in _TRIES:
                 break
             entry, verdict = self._look(call, owner)
         else:
@@ -90,10 +107,9 @@ class Ledger:
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
         lease = self.policy.lease
-        if verdict.step is Step.INSERT:
-            return self.store.claim_new(call, owner=owner, lease=lease)
         if entry is None:
-            return None
+            blind = self.store.claim_new if verdict.step is Step.INSERT else self.store.claim_reserved
+            return blind(call, owner=owner, lease=lease)
         match verdict.step:
             case Step.OPEN:
                 return self.store.claim_open(call, owner=owner, lease=lease, seen=entry)
@@ -124,13 +140,52 @@ class Ledger:
             case Step.REFUSE:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
             case Step.REUSED:
-                msg = (
-                    f"Key {call.identity.key_text!r} of {call.task} was accepted with another payload"
-                    f" (call {entry.task_id}). Use a new key for new work."
-                )
-                raise KeyReused(msg)
+                raise self._reused(call, entry)
             case _:
                 return Answered(answer)
+
+    def _reused(self, call: Call, entry: Entry) -> KeyReused:
+        msg = (
+            f"Key {call.identity.key_text!r} of {call.task} was accepted with another payload"
+            f" (call {entry.task_id}). Use a new key for new work."
+        )
+        return KeyReused(msg)
+
+    def reserve(self, call: Call, *, wait: int, sends: int) -> Reserved | Refused | Abandoned:
+        """Write the key's row for ``call`` in the open transaction, to be sent again after ``wait``.
+
+        Waits at most 2 s for another open transaction that holds the key, and then answers as if
+        that one had committed. Raises :class:`KeyReused` for another payload under the key.
+        """
+        deadline = time.monotonic() + LONGEST_HOLD
+        while True:
+            token, entry = self.store.reserve_new(call, wait=wait, sends=sends), None
+            if token is None:
+                entry, verdict = self._look(call, owner="")
+            if entry is not None and verdict.step is not Step.REOPEN:
+                return self._unreserved(call, entry, verdict)
+            if entry is not None:
+                window = settings().redelivery_window
+                token = self.store.reserve_finished(call, wait=wait, sends=sends, seen=entry, window=window)
+            if token is not None:
+                return Reserved(token)
+            if time.monotonic() > deadline:
+                return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
+            time.sleep(HOLD_PACE)
+
+    def _unreserved(self, call: Call, entry: Entry, verdict: Verdict) -> Refused | Abandoned:
+        answer = Answer(entry.state, entry.reason, entry.result)
+        match verdict.step:
+            case Step.REUSED:
+                raise self._reused(call, entry)
+            case Step.OPEN if entry.no_message:
+                return Abandoned()
+            case Step.OPEN | Step.WAIT:
+                return Refused(IN_PROGRESS, entry.task_id, answer, entry.opens_in)
+            case Step.REFUSE:
+                return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
+            case _:  # the same task id again: it was accepted before
+                return Refused(COMPLETED, call.task_id, answer, entry.opens_in)
 
     def complete(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
         """Settle as SUCCEEDED; False when the lease was lost."""

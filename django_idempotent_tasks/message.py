@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from celery import Celery
+from celery.result import denied_join_result
 from kombu import Connection
 from kombu.utils import json as wire
 
@@ -21,6 +24,10 @@ HEADER = "idempotency"
 _PASSING = frozenset(
     {"eta", "countdown", "expires", "producer", "connection", "publisher", "retry", "retry_policy"}
 )
+
+
+#: Seconds for AMQP: to write the message, and until its confirm.
+_BOUNDS = {"timeout": 2, "confirm_timeout": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,26 @@ class Message:
         """A message without what describes only one sending of it."""
         kept = {name: value for name, value in options.items() if value is not None and name not in _PASSING}
         return cls(task, tuple(args or ()), dict(kwargs or {}), kept)
+
+    @classmethod
+    def to_reserve(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """A message that keeps its ``eta`` and ``expires``, which must be moments, until it is claimed."""
+        message = cls.of(task, args, kwargs, options)
+        moments = {name: options[name] for name in ("eta", "expires") if options.get(name) is not None}
+        return replace(message, options={**message.options, **moments})
+
+    def started(self) -> Message:
+        """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
+        return Message.of(self.task, self.args, self.kwargs, self.options)
+
+    def has_expired(self, *, now: datetime) -> bool:
+        """Whether it would be thrown away where it arrives."""
+        expires = self.options.get("expires")
+        if isinstance(expires, str):
+            expires = datetime.fromisoformat(expires)
+        if not isinstance(expires, datetime):
+            return False
+        return (expires if expires.tzinfo else expires.replace(tzinfo=now.tzinfo)) <= now
 
     @classmethod
     def of_request(cls, task: Any, request: Any) -> Message:
@@ -85,8 +112,15 @@ class Message:
         if countdown > 0:
             options["countdown"] = countdown
         if connection is not None:
-            options |= {"connection": connection, "retry": False}
-        app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+            options |= {"connection": connection, "retry": False, **_BOUNDS}
+        # Celery would subscribe to the result first, on an unbounded connection; whoever waits does it.
+        with nullcontext() if _is_rpc(app) else denied_join_result():
+            app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+
+
+def _is_rpc(app: Celery) -> bool:
+    """Whether results travel to a queue of the sender, which must exist before the message goes out."""
+    return str(app.conf.result_backend or "").startswith("rpc")
 
 
 def pretty(text: str | None) -> str:

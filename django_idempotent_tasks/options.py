@@ -36,6 +36,7 @@ NAMES = (
     "scope",
     "fingerprint",
     "mode",
+    "reserve",
     "on_duplicate",
     "on_failed",
     "lease",
@@ -54,7 +55,7 @@ NAMES = (
 NAME_LIMIT = 255
 
 #: Options of the contract that this version does not carry out yet: refused, never ignored.
-PLANNED = ("reserve", "at_most_once")
+PLANNED = ("at_most_once",)
 
 _FOREIGN = ("celery.", "django_idempotent_tasks.", "builtins")
 _CELERYS = frozenset(dir(DjangoTask)) | frozenset(dir(Task))
@@ -77,6 +78,7 @@ class Policy:
     classify: Callable[[BaseException], object] | None
     on_store_down: str
     sensitive: frozenset[str]
+    reserve: bool = False
 
 
 def names_any_option(task: type) -> bool:
@@ -136,6 +138,7 @@ class _Reader:
             classify=self._callable("classify"),
             on_store_down=self._choice("on_store_down", "retry", "raise"),
             sensitive=sensitive,
+            reserve=self._reserve(sensitive),
         )
 
     @cached_property
@@ -171,6 +174,14 @@ class _Reader:
                 raise self._wrong(name, "is not available in this version; leave it out.")
         if self._choice("mode", "leased", "atomic") == "atomic":
             raise self._wrong("mode", 'cannot be "atomic" in this version; leave it out ("leased").')
+
+    def _reserve(self, sensitive: frozenset[str]) -> bool:
+        reserve = self._flag("reserve", default=False)
+        if reserve and sensitive:
+            raise self._wrong(
+                "reserve", "stores the call to send it again, 'sensitive' forbids that: pass an id instead."
+            )
+        return reserve
 
     def _key(self) -> Any:
         value = self._get("key", ALL_ARGUMENTS)

@@ -100,7 +100,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``."""
+    """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``.
+
+    ``sends`` above 0: a message of this row had gone out before, and may still be in its queue.
+    """
 
     digest: UUID
     token: int
@@ -109,3 +112,4 @@ class Due:
     task: str
     message: str | None
     publish: bool
+    sends: int = 0

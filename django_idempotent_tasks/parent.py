@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
@@ -12,7 +12,8 @@ from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
 from .conf import settings
-from .identity import from_header, identify
+from .header import from_header
+from .identity import identify
 from .message import HEADER
 from .outcomes import Identity
 from .owner import instance
@@ -26,6 +27,8 @@ Work = Callable[[LedgerStore, Identity], object]
 
 #: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
 PAUSE = 30.0
+#: So many sendings of an unknown task are refused before its key is given up.
+UNKNOWN_LIMIT = 10
 
 
 class _Breaker:
@@ -76,8 +79,11 @@ def install(app: Any) -> None:
 
 
 def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
-    """A revoked call's key ends as CANCELLED: without that its lease would bring it back."""
-    if expired or not getattr(sender, "idempotency_guarded", False):
+    """A revoked call's key ends as CANCELLED: without that its lease would bring it back.
+
+    An expired message ends only a key that was never started.
+    """
+    if not getattr(sender, "idempotency_guarded", False):
         return
 
     identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
@@ -85,7 +91,37 @@ def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
         return
 
     def work(store: LedgerStore) -> None:
-        store.cancel(identity.digest, window=settings().redelivery_window, task_id=request.id)
+        window = settings().redelivery_window
+        if expired:
+            store.expire(identity.digest, task_id=request.id, window=window)
+        else:
+            store.cancel(identity.digest, window=window, task_id=request.id)
+
+    breaker.guard(lambda: _on_own_connection(work))
+
+
+def cancel_waiting(task_ids: Iterable[str]) -> None:
+    """Cancel revoked calls that wait in the ledger: a worker's own memory of them ends with it."""
+
+    def work(store: LedgerStore) -> None:
+        for task_id in task_ids:
+            store.cancel_waiting(task_id, window=settings().redelivery_window)
+
+    breaker.guard(lambda: _on_own_connection(work))
+
+
+def fail_unknown(name: str, task_id: str, headers: Any) -> None:
+    """A message for a task that no worker knows: after ``UNKNOWN_LIMIT`` sendings its key is FAILED."""
+    identity = from_header((headers or {}).get(HEADER), task_name=name, task_id=task_id)
+    if identity is None:
+        return
+    error = encode_error(LookupError(f"No worker knows a task {name!r}; deploy it, then redrive this."))
+
+    def work(store: LedgerStore) -> None:
+        retention = settings().dead_letter_retention
+        store.fail_unknown(
+            identity.digest, task_id=task_id, sends=UNKNOWN_LIMIT, error=error, retention=retention
+        )
 
     breaker.guard(lambda: _on_own_connection(work))
 

@@ -21,7 +21,8 @@ from .exceptions import (
     ResultNotStored,
     StoreDown,
 )
-from .identity import from_header, identify, to_header
+from .header import from_header, is_reserved, to_header
+from .identity import identify
 from .ledger import Answered, Claimed, Ledger, Outcome, Refused, Waiting
 from .message import HEADER, Message
 from .options import Policy
@@ -31,7 +32,7 @@ from .reschedule import come_back
 from .results import decode_error, decode_result
 from .states import Reason, State
 from .stores import get_store
-from .verdict import COMPLETED, IN_PROGRESS
+from .verdict import COMPLETED, IN_PROGRESS, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -113,18 +114,23 @@ class _Delivery:
 
     def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
-        info = self.request.delivery_info or {}
-        read_first = self.request.retries > 0 or bool(info.get("redelivered"))
         try:
-            return self.ledger.claim(call, owner=owner, read_first=read_first)
+            return self.ledger.claim(call, owner=owner, first=self._first_step())
         except DatabaseError:
             if self.in_transaction:
                 raise
             self.ledger.store.connection.close()
         try:
-            return self.ledger.claim(call, owner=owner, read_first=True)
+            return self.ledger.claim(call, owner=owner, first=Step.WAIT)
         except DatabaseError as error:
             self._store_is_down(error)
+
+    def _first_step(self) -> Step:
+        """What saves a statement: most likely the key is new, or reserved, or known already."""
+        info = self.request.delivery_info or {}
+        if self.request.retries > 0 or info.get("redelivered"):
+            return Step.WAIT
+        return Step.RESERVED if is_reserved((self.request.headers or {}).get(HEADER)) else Step.INSERT
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> None:
         """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""

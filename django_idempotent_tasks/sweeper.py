@@ -17,6 +17,10 @@ from . import signals
 from .conf import settings
 from .message import Message
 from .outcomes import Due
+from .pruning import prune_bite
+from .queues import Depths
+from .relay import bounded_connection
+from .states import State
 from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -29,8 +33,8 @@ INTERVAL = 5.0
 TICK = 0.5
 #: Rows of one state that one statement moves.
 BITE = 200
-#: Transports whose options are those of redis-py.
-REDIS = frozenset({"redis", "rediss", "sentinel"})
+#: How often a message that went out is left alone while its queue is not empty.
+HELD = 3
 
 # Taken by every bite and by every fork, so that no child inherits a connection in use.
 _bite_lock = threading.Lock()
@@ -45,46 +49,72 @@ def sweep_once(app: Celery, store: LedgerStore) -> int:
     Rows that could not be sent are not counted: they wait for the next sweep, or this one would never end.
     """
     rows = store.sweep(bite=BITE, republish=settings().republish_after)
-    unsent = _send([row for row in rows if row.publish], app)
+    unsent = _send([row for row in rows if row.publish], app, store)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
     store.sum_duplicates(bite=1000)
     return len(rows) - len(unsent)
 
 
-def _send(rows: list[Due], app: Celery) -> list[Due]:
+def _send(rows: list[Due], app: Celery, store: LedgerStore) -> list[Due]:
     """Send each row's message on one connection of its own; those that could not be sent."""
     if not rows:
         return []
     try:
-        with _connection(app) as connection:
+        with bounded_connection(app) as connection:
             connection.ensure_connection(max_retries=1, timeout=2)
-            return [row for row in rows if not _send_one(row, app, connection)]
+            post = _Post(app, store, connection)
+            return [row for row in rows if not post.send(row)]
     except Exception as error:  # noqa: BLE001  every transport has its own errors
         logger.warning("The sweeper cannot reach the broker (%r); %d rows wait", error, len(rows))
         return rows
 
 
-def _connection(app: Celery) -> Connection:
-    """A connection that gives up soon: a fork of the worker waits for the bite that uses it."""
-    options: dict[str, object] = dict(app.conf.broker_transport_options or {})
-    if app.connection_for_write().transport_cls in REDIS:
-        options |= {"socket_connect_timeout": 1, "socket_timeout": 2}
-    return app.connection_for_write(connect_timeout=2, transport_options=options)
+class _Post:
+    """Sends the rows of one bite; one bad row never stops the others."""
 
+    def __init__(self, app: Celery, store: LedgerStore, connection: Connection) -> None:
+        self.app = app
+        self.store = store
+        self.connection = connection
+        self.depths = Depths(app, connection)
 
-def _send_one(row: Due, app: Celery, connection: Connection) -> bool:
-    """One bad row never stops the others."""
-    try:
-        Message.decode(row.task, row.message or "").publish(app, connection=connection)
-    except ValueError:
-        logger.exception("The stored message of %s cannot be read; its row is left alone", row.task)
+    def send(self, row: Due) -> bool:
+        """Whether nothing is left to do for the row now."""
+        try:
+            message = Message.decode(row.task, row.message or "")
+        except ValueError:
+            logger.exception("The stored message of %s cannot be read; its row is left alone", row.task)
+            return True
+        if row.state is State.RETRY:
+            message = message.started()
+        try:
+            return self._expired(row, message) or self._waits(row, message) or self._publish(row, message)
+        except DatabaseError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            logger.warning("%s was not sent again: %r", row.task, error)
+            return False
+
+    def _publish(self, row: Due, message: Message) -> bool:
+        message.publish(self.app, connection=self.connection)
+        logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
         return True
-    except Exception as error:  # noqa: BLE001
-        logger.warning("%s was not sent again: %r", row.task, error)
-        return False
-    logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
-    return True
+
+    def _expired(self, row: Due, message: Message) -> bool:
+        """A broker may drop an expired message without a word, and the key would be sent for ever."""
+        if not message.has_expired(now=self.app.now()):
+            return False
+        task_id = str(message.options.get("task_id"))
+        return self.store.expire(row.digest, task_id=task_id, window=settings().redelivery_window)
+
+    def _waits(self, row: Due, message: Message) -> bool:
+        """Whether a message that went out before most likely still waits in its queue.
+
+        A deep queue is not doubled. After ``HELD`` looks, each later than the one before, it is sent
+        all the same: the queue may be busy and the message lost.
+        """
+        return 1 <= row.sends <= HELD and self.depths.of(message) > 0
 
 
 class Sweeper:
@@ -129,7 +159,8 @@ class Sweeper:
         while not self._stopped.is_set():
             moved = self._guarded(lambda store: sweep_once(self.app, store))
             if not isinstance(moved, int) or moved < BITE:
-                return
+                break
+        self._guarded(prune_bite)
 
     def _guarded(self, work: object) -> object:
         """One bite: on a connection that lives as long as it, under the lock that a fork takes."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from celery import Celery, Task
 from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
+from django.db import transaction
 
 from .conf import settings
 from .context import Idempotency, active
 from .detached import Detached
-from .exceptions import ConfigurationError
-from .identity import UNSET, from_header, identify, to_header
+from .exceptions import ConfigurationError, KeyReused
+from .header import from_header, to_header
+from .identity import UNSET, identify
 from .message import HEADER
 from .options import Policy, names_any_option, read_policy
+
+if TYPE_CHECKING:
+    from .reservation import Reservation
+    from .submission import Submission
 
 
 class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stubs only
@@ -73,12 +79,16 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
 
         return run(self, self._policy(), args, kwargs)
 
-    def apply_async(
+    def apply_async(  # noqa: PLR0913  Celery's own
         self,
         args: Any = None,
         kwargs: Any = None,
         task_id: Any = None,
-        *arguments: Any,
+        producer: Any = None,
+        link: Any = None,
+        link_error: Any = None,
+        shadow: Any = None,
+        *,
         idempotency_key: object = UNSET,
         scope: object = UNSET,
         headers: Any = None,
@@ -88,16 +98,84 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
 
         ``idempotency_key`` replaces the task's ``key`` and ``scope`` its ``scope`` for this call.
         Raises :class:`InvalidKey` for a value that has no canonical form; nothing was sent then.
+
+        With ``reserve=True`` the key's row is written in the open transaction and the message goes
+        out after its commit; a duplicate gets the accepted call's result, with ``.duplicate`` true.
+        Raises :class:`KeyReused` for another payload under the key, and :class:`DuplicateTask` where
+        ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
+        options |= {"link": link, "link_error": link_error, "shadow": shadow}
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             attempt.capture(args, kwargs, {"task_id": task_id, "headers": headers, **options})
             return self.AsyncResult(task_id)
         if not self.idempotency_guarded:
-            return super().apply_async(args, kwargs, task_id, *arguments, headers=headers, **options)
+            return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
         task_id = task_id or uuid()
+        is_copy = self._carries_identity(headers, task_id)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
-        return super().apply_async(args, kwargs, task_id, *arguments, headers=headers, **options)
+        if not is_copy and self._reserves():
+            result = self._reserved(args, kwargs, task_id, {**options, "headers": headers})
+            if result is not None:
+                return result
+        return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
+
+    def submit(
+        self,
+        args: Any = (),
+        kwargs: Any = None,
+        *,
+        idempotency_key: object = UNSET,
+        scope: object = UNSET,
+        headers: Any = None,
+        **options: Any,
+    ) -> Submission:
+        """Reserve this call, whatever the task's ``reserve``, and say which call has the work.
+
+        Never raises for a duplicate; raises :class:`KeyReused` for another payload under the key
+        and :class:`ConfigurationError` for a call that cannot be stored.
+        """
+        policy = self._policy()
+        if not self.idempotency_guarded or policy.sensitive:
+            msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
+            raise ConfigurationError(msg)
+        task_id = options.pop("task_id", None) or uuid()
+        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+        return self._reservation(args, kwargs, task_id, {**options, "headers": headers}).submit()
+
+    def cancel(
+        self,
+        *,
+        task_id: str | None = None,
+        idempotency_key: object = UNSET,
+        scope: object = None,
+        terminate: bool = False,
+    ) -> str:
+        """Cancel the work of a call or a key, in the open transaction if there is one.
+
+        Returns ``"cancelled"``, ``"finished"`` (it ended before), ``"finishing"`` (its completion
+        holds the row now) or ``"not_found"``. A body that runs is not interrupted unless
+        ``terminate``, but it can no longer complete.
+        """
+        from .cancellation import cancel
+
+        return cancel(
+            self, task_id=task_id, idempotency_key=idempotency_key, scope=scope, terminate=terminate
+        )
+
+    def delay_on_commit(self, *args: Any, **kwargs: Any) -> Any:
+        """``delay`` once the open transaction commits; with ``reserve=True`` the same as ``delay``."""
+        return self.apply_async_on_commit(args, kwargs)
+
+    def apply_async_on_commit(self, *args: Any, **options: Any) -> Any:
+        """``apply_async`` once the open transaction commits; with ``reserve=True`` the same as it."""
+        if self.idempotency_guarded and self._reserves():
+            return self.apply_async(*args, **options)
+
+        def send() -> None:
+            self.apply_async(*args, **options)
+
+        return transaction.on_commit(send)
 
     def apply(  # type: ignore[override]  # options by keyword only, as everybody writes them
         self,
@@ -116,17 +194,57 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
+    def _reserves(self) -> bool:
+        policy = self._policy()
+        if self.app.conf.task_always_eager:
+            return False
+        from .fallback import runs_here
+
+        return policy.reserve or (not policy.sensitive and runs_here())
+
+    def _reserved(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
+        """The result of a reserved call; None for a duplicate that a canvas waits for: it is sent."""
+        reservation = self._reservation(args, kwargs, task_id, options)
+        try:
+            submission = reservation.submit()
+        except KeyReused:
+            if reservation.is_in_canvas:
+                return None
+            raise
+        if not submission.created and reservation.is_in_canvas:
+            return None
+        refused = not submission.created and self._policy().on_duplicate == "raise"
+        if submission.result is None or refused:
+            raise reservation.refuse(submission)
+        parent = self.app.current_worker_task
+        if parent is not None and options.get("add_to_parent", True):
+            parent.add_trail(submission.result)
+        return submission.result
+
+    def _reservation(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Reservation:
+        from .reservation import Reservation
+
+        if self.typing:
+            self.__header__(*(args or ()), **(kwargs or {}))  # type: ignore[attr-defined]
+        return Reservation(self, self._policy(), *self._dumped(args, kwargs), task_id, options)
+
+    def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
+        carried = (headers or {}).get(HEADER)
+        return from_header(carried, task_name=self.name, task_id=task_id) is not None
+
+    def _dumped(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments as Celery sends them: pydantic models as what they dump to."""
+        dump = getattr(self, "_dump_pydantic_arguments", None)
+        return dump(args, kwargs) if dump is not None else (args, kwargs)
+
     def _identified(
         self, args: Any, kwargs: Any, task_id: str, headers: dict[str, Any] | None, key: object, scope: object
     ) -> dict[str, Any]:
         """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
         policy = self._policy()
-        carried = (headers or {}).get(HEADER)
-        if from_header(carried, task_name=self.name, task_id=task_id) is not None:
+        if self._carries_identity(headers, task_id):
             return dict(headers or {})
-        dump = getattr(self, "_dump_pydantic_arguments", None)
-        if dump is not None:
-            args, kwargs = dump(args, kwargs)
+        args, kwargs = self._dumped(args, kwargs)
         identity = identify(
             self.name,
             policy.key_rules,

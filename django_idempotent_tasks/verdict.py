@@ -13,6 +13,7 @@ class Step(Enum):
     """What to do next about a call."""
 
     INSERT = "insert"
+    RESERVED = "reserved"
     OPEN = "open"
     REOPEN = "reopen"
     OWN = "own"

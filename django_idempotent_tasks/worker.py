@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
+from functools import wraps
 from typing import Any
 
 from celery import signals
+from celery.utils.functional import maybe_list
+from celery.worker.control import Panel
 from django.db import close_old_connections
 
 from .checks import problems
 from .conf import settings
 from .owner import renew_instance
-from .parent import cancel_revoked, install
+from .parent import cancel_revoked, cancel_waiting, fail_unknown, install
 from .sweeper import Sweeper
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 _UID = "django_idempotent_tasks"
+
+#: Seconds between looks at the pool's children. Celery looks at once when the pipe of a child closes, which
+#: is shortly before it can be waited for, and then only every 5 seconds.
+CHILD_LOOK = 1.0
 _sweepers: list[Sweeper] = []
 
 
@@ -25,6 +32,7 @@ def connect() -> None:
     signals.worker_init.connect(_on_init, dispatch_uid=_UID)
     signals.celeryd_after_setup.connect(_refuse_bad_options, dispatch_uid=_UID)
     signals.task_revoked.connect(_on_revoked, dispatch_uid=_UID)
+    signals.task_unknown.connect(_on_unknown, dispatch_uid=_UID)
     signals.worker_ready.connect(_on_ready, dispatch_uid=_UID)
     signals.worker_shutdown.connect(_on_shutdown, dispatch_uid=_UID)
 
@@ -35,6 +43,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
     if app is None:
         return
     install(app)
+    _hear_revoke()
     if settings().keep_connections:
         keep_connections(app)
 
@@ -53,12 +62,40 @@ def _on_revoked(sender: Any = None, request: Any = None, *, expired: bool = Fals
     cancel_revoked(sender, request, expired=expired)
 
 
+def _on_unknown(name: str = "", id: str = "", message: Any = None, **_kwargs: object) -> None:  # noqa: A002
+    fail_unknown(name, id, getattr(message, "headers", None))
+
+
+def _hear_revoke() -> None:
+    """Let the remote command ``revoke``, by whatever road it comes, reach the ledger as well."""
+    revoke = Panel.data["revoke"]
+    if hasattr(revoke, "idempotent"):
+        return
+
+    @wraps(revoke)
+    def revoke_and_cancel(state: Any, task_id: Any, *args: Any, **kwargs: Any) -> Any:
+        reply = revoke(state, task_id, *args, **kwargs)
+        cancel_waiting(maybe_list(task_id) or [])
+        return reply
+
+    revoke_and_cancel.idempotent = True  # type: ignore[attr-defined]
+    Panel.data["revoke"] = revoke_and_cancel
+
+
 def _on_ready(sender: Any = None, **_kwargs: object) -> None:
+    _look_at_children(sender)
     app = getattr(sender, "app", None)
     if app is not None and settings().sweeper == "thread":
         sweeper = Sweeper(app)
         _sweepers.append(sweeper)
         sweeper.start()
+
+
+def _look_at_children(consumer: Any) -> None:
+    """Notice a dead child soon: until then its key is held and its message waits."""
+    hub, maintain = getattr(consumer, "hub", None), getattr(consumer.pool, "maintain_pool", None)
+    if hub is not None and maintain is not None:
+        hub.call_repeatedly(CHILD_LOOK, maintain)
 
 
 def _on_shutdown(**_kwargs: object) -> None:

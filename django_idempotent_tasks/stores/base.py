@@ -30,6 +30,22 @@ class LedgerStore(ABC):
         """Claim a key that has no row (``INSERT ... ON CONFLICT DO NOTHING``); None when it has one."""
 
     @abstractmethod
+    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
+        """Write a PENDING row in the open transaction, due to be sent again after ``wait``; its token.
+
+        None when the key has a row, or another open transaction is reserving it: never waits for
+        that one's end. ``sends`` is 0, or -1 when no message goes out for it now.
+        """
+
+    @abstractmethod
+    def reserve_finished(self, call: Call, *, wait: int, sends: int, seen: Entry, window: int) -> int | None:
+        """Reserve a finished key for another call, the replaced one answerable for ``window``; its token."""
+
+    @abstractmethod
+    def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        """Claim what this very call reserved, or retries and is due; None when it is not so."""
+
+    @abstractmethod
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:
         """The row, its time tests, and whether ``task_id`` is an earlier, replaced call of the key."""
 
@@ -99,8 +115,36 @@ class LedgerStore(ABC):
         """
 
     @abstractmethod
+    def cancel_waiting(self, task_id: str, *, window: int) -> int:
+        """PENDING or RETRY to CANCELLED for an accepted call, whatever its key; how many rows."""
+
+    @abstractmethod
+    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
+        """PENDING to CANCELLED for a call whose message expired; False when it was not PENDING."""
+
+    @abstractmethod
+    def release(self, digest: UUID, *, token: int) -> bool:
+        """RUNNING to RETRY, due now, for an operator; False when the row has moved on from ``token``."""
+
+    @abstractmethod
+    def fail_unknown(self, digest: UUID, *, task_id: str, sends: int, error: str, retention: int) -> bool:
+        """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
+
+    @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:
         """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
+
+    @abstractmethod
+    def prune(self, state: State, *, bite: int) -> int:
+        """Delete at most ``bite`` rows of a terminal state that are past their time; how many."""
+
+    @abstractmethod
+    def prune_answered(self, *, bite: int) -> int:
+        """Delete at most ``bite`` answers of replaced calls that are past their time; how many."""
+
+    @abstractmethod
+    def prune_duplicates(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` summed duplicate attempts older than ``keep``; how many."""
 
     @abstractmethod
     def sweep(self, *, bite: int, republish: int) -> list[Due]:

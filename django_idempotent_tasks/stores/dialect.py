@@ -21,11 +21,22 @@ class _After:
         return self.dialect.after(f"%({parameter})s")
 
 
+class _Before(_After):
+    """``{before[name]}``: the statement's time less the parameter ``name``."""
+
+    def __getitem__(self, parameter: str) -> str:
+        return self.dialect.after(f"-%({parameter})s")
+
+
 class Dialect(ABC):
     """The vendor's words. Times are those of the statement, never of the transaction's start."""
 
     false: str
     least: str
+    #: The type of a digest, for a parameter whose place does not tell it.
+    uuid_type: str
+    #: Whether no other open transaction reserves the key, asked without waiting for it.
+    unheld: str
 
     @abstractmethod
     def now(self) -> str:
@@ -51,7 +62,8 @@ class Dialect(ABC):
 @lru_cache(maxsize=256)
 def _render(dialect: Dialect, template: str, _offset: int) -> str:
     send_wait = (
-        f"CASE WHEN k.sends < 12 THEN {dialect.least}(%(republish)s * (1 << k.sends), 3600) ELSE 3600 END"
+        f"CASE WHEN k.sends < 0 THEN %(republish)s WHEN k.sends < 12"
+        f" THEN {dialect.least}(%(republish)s * (1 << k.sends), 3600) ELSE 3600 END"
     )
     return template.format(
         key=IdempotencyKey._meta.db_table,
@@ -60,6 +72,9 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         leader=Leader._meta.db_table,
         now=dialect.now(),
         after=_After(dialect),
+        before=_Before(dialect),
+        unheld=dialect.unheld,
+        uuid=dialect.uuid_type,
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),

@@ -8,29 +8,43 @@ from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
+from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Claim, Due
+from ..outcomes import Call, Claim, Due
+from ..states import State
 from . import clock, statements
 from .dialect import Dialect
+from .locks import LOCK_NOT_AVAILABLE, limited_wait, many_locks
 from .sql import Parameters, Row, SqlStore, due
 
 # The call that was accepted and the one that had taken it over are both answered later.
-CLAIM_FINISHED = f"""
+_REPLACE = """
 WITH old AS (
   SELECT digest, task_id, runner_task_id, generation, state, reason, result,
          finished_at + make_interval(secs => %(window)s) AS due_at
-    FROM {{key}} WHERE {statements.FINISHED} FOR UPDATE
+    FROM {key} WHERE FINISHED
 ), past AS (
-  INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, due_at)
+  INSERT INTO {answered} (digest, task_id, generation, state, reason, result, due_at)
   SELECT digest, replaced.task_id, generation, state, reason, result, due_at
     FROM old, LATERAL (VALUES (old.task_id), (old.runner_task_id)) AS replaced(task_id)
-   WHERE replaced.task_id IS NOT NULL AND due_at > {{now}}
+   WHERE replaced.task_id IS NOT NULL AND due_at > {now}
   ON CONFLICT (task_id, digest) DO NOTHING
 )
-UPDATE {{key}} k {statements.ANEW} FROM old WHERE k.digest = old.digest
+UPDATE {key} k ANEW FROM old WHERE k.digest = old.digest
 RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
 """
+
+
+def _replace(anew: str, *, lock: str) -> str:
+    """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
+    return _REPLACE.replace("FINISHED", f"{statements.FINISHED} {lock}").replace("ANEW", anew)
+
+
+CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
+
+# SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock.
+RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
 
 # The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
 RENEW = """
@@ -42,11 +56,20 @@ UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
  WHERE k.digest = mine.digest RETURNING k.digest
 """
 
-CANCEL = (
-    statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
-    + f"""  FROM (SELECT digest FROM {{key}} WHERE {statements.LIVE}
-         FOR UPDATE SKIP LOCKED) AS live WHERE k.digest = live.digest"""
-)
+
+def _cancel(which: str) -> str:
+    update = statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
+    found = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
+    return f"{update} FROM ({found}) AS live WHERE k.digest = live.digest"
+
+
+CANCEL = _cancel(statements.LIVE)
+CANCEL_WAITING = _cancel(statements.WAITING)
+EXPIRE = _cancel(statements.UNSTARTED)
+
+PRUNE = f"""
+DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
+"""
 
 
 def _due_in(state: int) -> str:
@@ -82,12 +105,17 @@ SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {n
  WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
+RESERVE_UNLOCKED = statements.RESERVE_NEW.replace("{unheld}", "true")
+
 
 class PostgresDialect(Dialect):
     """``statement_timestamp()``: usable in an index condition, and not the transaction's start."""
 
     false = "false"
     least = "least"
+    uuid_type = "uuid"
+    # Not waiting, so no deadlock on crossed keys. Held until the transaction ends, as is the key.
+    unheld = "pg_try_advisory_xact_lock(%(lock)s)"
 
     def now(self) -> str:
         offset = clock.offset()
@@ -111,6 +139,39 @@ class PostgresStore(SqlStore):
 
     def _claim_finished(self, parameters: Parameters) -> Row | None:
         return self._row(CLAIM_FINISHED, parameters)
+
+    def _call_parameters(self, call: Call) -> Parameters:
+        lock = int.from_bytes(call.identity.digest.bytes[:8], signed=True)
+        return super()._call_parameters(call) | {"lock": lock}
+
+    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
+        if many_locks(self.connection):
+            return self._reserve_unlocked(call, wait=wait, sends=sends)
+        return super().reserve_new(call, wait=wait, sends=sends)
+
+    def _reserve_unlocked(self, call: Call, *, wait: int, sends: int) -> int | None:
+        """Wait for another transaction's key, but not long, and behind a savepoint."""
+        parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
+        try:
+            with transaction.atomic(using=self.connection.alias), limited_wait(self.connection):
+                row = self._row(RESERVE_UNLOCKED, parameters)
+                return None if row is None else int(row[0])
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+                raise
+            return None
+
+    def _reserve_finished(self, parameters: Parameters) -> Row | None:
+        return self._row(RESERVE_FINISHED, parameters)
+
+    def cancel_waiting(self, task_id: str, *, window: int) -> int:
+        return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
+
+    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
+        return self._count(EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1
+
+    def prune(self, state: State, *, bite: int) -> int:
+        return self._count(PRUNE, {"state": int(state), "bite": bite})
 
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         parameters: Parameters = {

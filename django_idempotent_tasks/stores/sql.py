@@ -44,6 +44,21 @@ class SqlStore(LedgerStore):
         parameters = self._claim_parameters(call, owner, lease) | _seen(seen) | {"window": window}
         return _grant(self._claim_finished(parameters))
 
+    def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        return _grant(self._row(statements.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
+
+    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
+        parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
+        return _token(self._row(statements.RESERVE_NEW, parameters))
+
+    def reserve_finished(self, call: Call, *, wait: int, sends: int, seen: Entry, window: int) -> int | None:
+        values = {"wait": wait, "sends": sends, "window": window}
+        return _token(self._reserve_finished(self._call_parameters(call) | _seen(seen) | values))
+
+    @abstractmethod
+    def _reserve_finished(self, parameters: Parameters) -> Row | None:
+        """Remember the replaced call and reserve the key, in one transaction."""
+
     @abstractmethod
     def _claim_finished(self, parameters: Parameters) -> Row | None:
         """Remember the replaced call and take the key, in one transaction."""
@@ -106,6 +121,19 @@ class SqlStore(LedgerStore):
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
+    def release(self, digest: UUID, *, token: int) -> bool:
+        return self._count(statements.RELEASE, {"digest": self.dialect.uuid(digest), "token": token}) == 1
+
+    def fail_unknown(self, digest: UUID, *, task_id: str, sends: int, error: str, retention: int) -> bool:
+        values = {"task_id": task_id, "sends": sends, "error": error, "retention": retention}
+        return self._count(statements.FAIL_UNKNOWN, {"digest": self.dialect.uuid(digest)} | values) == 1
+
+    def prune_answered(self, *, bite: int) -> int:
+        return self._count(statements.PRUNE_ANSWERED, {"bite": bite})
+
+    def prune_duplicates(self, *, keep: int, bite: int) -> int:
+        return self._count(statements.PRUNE_DUPLICATES, {"keep": keep, "bite": bite})
+
     def record_duplicate(self, call: Call, *, place: str, reason: str) -> None:
         self._count(
             self._record_duplicate_statement(),
@@ -165,15 +193,16 @@ class SqlStore(LedgerStore):
         """Change the settings of a copied, not yet opened connection so that it gives up soon."""
 
     def _claim_parameters(self, call: Call, owner: str, lease: int) -> Parameters:
+        return self._call_parameters(call) | {"owner": owner, "lease": lease}
+
+    def _call_parameters(self, call: Call) -> Parameters:
         identity = call.identity
         return {
             "digest": self.dialect.uuid(identity.digest),
-            "lease": lease,
             "task": call.task,
             "scope": identity.scope,
             "key_text": identity.key_text,
             "task_id": call.task_id,
-            "owner": owner,
             "fingerprint": self.dialect.uuid(identity.fingerprint),
             "message": call.message,
         }
@@ -201,6 +230,10 @@ class SqlStore(LedgerStore):
 
 def _seen(entry: Entry) -> Parameters:
     return {"seen": entry.token, "seen_state": int(entry.state)}
+
+
+def _token(row: Row | None) -> int | None:
+    return None if row is None else int(row[0])
 
 
 def _grant(row: Row | None) -> Grant | None:
@@ -236,7 +269,7 @@ def _entry(row: Row) -> Entry:
 
 def due(row: Row) -> Due:
     """One swept row; it is to be published when a claim is allowed now and there is something to send."""
-    digest, token, state, crashes, task, message, is_open = row
+    digest, token, state, crashes, task, message, is_open, sends = row
     sendable = state in {State.PENDING, State.RETRY} and message is not None
     publish = sendable and (is_open is None or bool(is_open))
-    return Due(UUID(str(digest)), token, State(state), crashes, task, message, publish)
+    return Due(UUID(str(digest)), token, State(state), crashes, task, message, publish, sends)

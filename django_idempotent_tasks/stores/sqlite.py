@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Claim, Due
+from ..states import State
 from . import clock, statements
 from .dialect import Dialect
 from .sql import Parameters, Row, SqlStore, due
@@ -32,12 +33,19 @@ UPDATE {{key}} AS k {statements.ANEW} WHERE {statements.FINISHED}
 RETURNING token, generation, attempts, crashes, reason
 """
 
+RESERVE_FINISHED = f"""
+UPDATE {{key}} AS k {statements.RESERVED_ANEW} WHERE {statements.FINISHED} RETURNING token
+"""
+
 RENEW = """
 UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
  WHERE state = 2 AND open_at > {{now}} AND (digest, token) IN (VALUES {pairs}) RETURNING digest
 """
 
 CANCEL = f"{statements.CANCEL} WHERE {statements.LIVE}"
+CANCEL_WAITING = f"{statements.CANCEL} WHERE {statements.WAITING}"
+EXPIRE = f"{statements.CANCEL} WHERE {statements.UNSTARTED}"
+PRUNE = f"DELETE FROM {{key}} WHERE digest IN ({statements.PRUNABLE})"
 
 
 def _due_in(state: int) -> str:
@@ -69,12 +77,15 @@ class SqliteDialect(Dialect):
 
     false = "0"
     least = "min"
+    uuid_type = "char(32)"
+    unheld = "1"  # one transaction writes at a time
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
 
     def after(self, seconds: str) -> str:
-        return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds', '+' || ({seconds}) || ' seconds')"
+        shift = f"'{clock.offset():+d} seconds'"
+        return f"strftime({FORMAT}, 'now', {shift}, printf('%%+d seconds', {seconds}))"
 
     def until(self, column: str) -> str:
         # Days as a float are good to a tenth of a millisecond; times are stored in whole ones.
@@ -93,6 +104,20 @@ class SqliteStore(SqlStore):
         with self._write():
             self._count(REMEMBER, parameters)
             return self._row(CLAIM_FINISHED, parameters)
+
+    def _reserve_finished(self, parameters: Parameters) -> Row | None:
+        with self._write():
+            self._count(REMEMBER, parameters)
+            return self._row(RESERVE_FINISHED, parameters)
+
+    def cancel_waiting(self, task_id: str, *, window: int) -> int:
+        return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
+
+    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
+        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id, "window": window}) == 1
+
+    def prune(self, state: State, *, bite: int) -> int:
+        return self._count(PRUNE, {"state": int(state), "bite": bite})
 
     @contextmanager
     def _write(self) -> Iterator[None]:

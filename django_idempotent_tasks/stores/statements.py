@@ -22,6 +22,23 @@ CLAIM_NEW = (
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
 
+#: A reservation: ``sends`` is -1 while no message of it is known to be with the broker.
+RESERVE_NEW = (
+    f"INSERT INTO {{key}} ({KEY_COLUMNS})"
+    " SELECT %(digest)s, {after[wait]}, NULL, {now}, NULL, NULL, 0, 1, 0,"
+    " 0, 1, 0, 0, 0, %(sends)s, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s WHERE {unheld}"
+    " ON CONFLICT (digest) DO NOTHING RETURNING token"
+)
+
+CLAIM_RESERVED = """
+UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767), sends = 0,
+       owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, started_at = {now},
+       open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+ WHERE digest = %(digest)s AND task_id = %(task_id)s AND (state = 1 OR (state = 3 AND open_at <= {now}))
+RETURNING token, generation, attempts, crashes, reason
+"""
+
 READ = """
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
        k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
@@ -35,7 +52,7 @@ UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767),
        crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END,
        reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
-       message = COALESCE(%(message)s, message), started_at = {now},
+       sends = 0, message = COALESCE(%(message)s, message), started_at = {now},
        open_at = {after[lease]}, due_at = {after[lease]}, state = 2
  WHERE digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
    AND (state = 1 OR (state IN (2, 3) AND open_at <= {now}))
@@ -55,6 +72,15 @@ SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 
        fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
        signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = {now},
        finished_at = NULL, open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+"""
+
+RESERVED_ANEW = """
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
+       reason = 0, attempts = 0, crashes = 0, sends = %(sends)s, duplicates = 0, in_external = {false},
+       task_id = %(task_id)s, runner_task_id = NULL, owner = NULL, lease_seconds = 0,
+       fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = NULL,
+       finished_at = NULL, open_at = NULL, due_at = {after[wait]}, state = 1
 """
 
 ANSWER = "SELECT state, reason, result FROM {answered} WHERE digest = %(digest)s AND task_id = %(task_id)s"
@@ -102,7 +128,7 @@ UPDATE {{key}} AS k SET reason = %(reason)s, category = %(category)s, result = %
 """
 
 SEND_FAILED = """
-UPDATE {key} SET due_at = CASE WHEN open_at > {now} THEN open_at ELSE {now} END
+UPDATE {key} SET sends = -1, due_at = CASE WHEN open_at > {now} THEN open_at ELSE {now} END
  WHERE digest = %(digest)s AND token = %(token)s AND state IN (1, 3)
 """
 
@@ -116,6 +142,39 @@ UPDATE {key} SET reason = 4, token = token + 1, owner = NULL, message = NULL, in
 LIVE = """
 digest = %(digest)s AND state IN (1, 2, 3)
    AND (task_id = COALESCE(%(task_id)s, task_id) OR runner_task_id = %(task_id)s)
+"""
+
+#: What a revoked or expired message ends: a call that waits to be run; one that runs is another matter.
+WAITING = "task_id = %(task_id)s AND state IN (1, 3)"
+UNSTARTED = "task_id = %(task_id)s AND digest = %(digest)s AND state = 1"
+
+#: An operator takes the key from its holder, whose completion is refused from now on.
+RELEASE = """
+UPDATE {key} SET reason = 9, token = token + 1, owner = NULL, sends = -1,
+       open_at = {now}, due_at = {now}, state = 3
+ WHERE digest = %(digest)s AND token = %(token)s AND state = 2
+"""
+
+#: After so many sendings no worker has known the task's name.
+FAIL_UNKNOWN = """
+UPDATE {key} SET reason = 6, category = 1, result = %(error)s, token = token + 1, finished_at = {now},
+       open_at = NULL, due_at = {after[retention]}, state = 5
+ WHERE digest = %(digest)s AND task_id = %(task_id)s AND state IN (1, 3) AND sends >= %(sends)s
+"""
+
+#: Past their time: by the index, oldest first, a bite at a time.
+PRUNABLE = """
+SELECT digest FROM {key} WHERE state = %(state)s AND due_at <= {now} ORDER BY due_at LIMIT %(bite)s
+"""
+PRUNE_ANSWERED = """
+DELETE FROM {answered} WHERE id IN (
+  SELECT id FROM {answered} WHERE due_at <= {now} ORDER BY due_at LIMIT %(bite)s)
+"""
+#: Ids grow with time, so a bite of the oldest tells whether any is old enough.
+PRUNE_DUPLICATES = """
+DELETE FROM {duplicate} WHERE id IN (
+  SELECT id FROM (SELECT id, at FROM {duplicate} WHERE summed ORDER BY id LIMIT %(bite)s) oldest
+   WHERE at <= {before[keep]})
 """
 
 RECORD_DUPLICATE = """
@@ -136,12 +195,13 @@ SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END,
        due_at = CASE WHEN {FREED} AND k.in_external THEN NULL
                      WHEN {FREED} AND k.crashes > 0 THEN {{after_crash}}
                      ELSE {{after_send}} END,
-       sends = {{least}}(k.sends + 1, 32767), crashes = k.crashes + CASE WHEN {FREED} THEN 1 ELSE 0 END,
+       sends = CASE WHEN {FREED} THEN 0 ELSE {{least}}(k.sends + 1, 32767) END,
+       crashes = k.crashes + CASE WHEN {FREED} THEN 1 ELSE 0 END,
        state = CASE WHEN NOT {FREED} THEN k.state WHEN k.in_external THEN 4 ELSE 3 END
 """
 
 #: No NULL tests here: in RETURNING, SQLite 3.40 answers them wrongly behind a NOT NULL column.
-SWEPT = "k.digest, k.token, k.state, k.crashes, k.task, k.message, k.open_at <= {now}"
+SWEPT = "k.digest, k.token, k.state, k.crashes, k.task, k.message, k.open_at <= {now}, k.sends"
 
 LEAD = """
 INSERT INTO {leader} AS l (name, holder, token, since, expires_at)

@@ -15,6 +15,7 @@ from django_idempotent_tasks.testing.contract.bench import (
     Bench,
     new_owner,
 )
+from django_idempotent_tasks.verdict import Step
 from tests.concurrency.session import Session, T, Work, wait_until_blocked
 from tests.stores.policies import POLICY
 
@@ -53,4 +54,4 @@ def claim_anew(call: Call, seen: Entry) -> Work[Grant | None]:
 
 def claim(call: Call) -> Work[Outcome]:
     """A claim through the ledger, as a worker makes it."""
-    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), read_first=False)
+    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=Step.INSERT)

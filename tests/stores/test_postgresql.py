@@ -14,6 +14,7 @@ from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.stores.postgresql import PostgresStore
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
+from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill, read_from_end_to_end
 from tests.stores.policies import POLICY
 from tests.stores.statements import Work, postgresql_plan, said, verbs
@@ -31,8 +32,8 @@ class Ledgers(Bench):
         return get_store("default")
 
 
-def claim_through_the_ledger(call: Call, *, read_first: bool = False) -> Work:
-    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), read_first=read_first)
+def claim_through_the_ledger(call: Call, *, first: Step = Step.INSERT) -> Work:
+    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=first)
 
 
 class TestStatements(Ledgers):
@@ -45,7 +46,7 @@ class TestStatements(Ledgers):
 
     def test_a_redelivered_call_that_is_finished_is_one_select(self) -> None:
         call = self.completed().call
-        assert verbs("default", claim_through_the_ledger(call, read_first=True)) == ["SELECT"]
+        assert verbs("default", claim_through_the_ledger(call, first=Step.WAIT)) == ["SELECT"]
 
     def test_a_takeover_is_an_insert_a_select_and_an_update(self) -> None:
         call = self.claimed().call

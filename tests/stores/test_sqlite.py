@@ -19,6 +19,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
+from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill, read_from_end_to_end
 from tests.stores.policies import POLICY
 from tests.stores.statements import Work, sqlite_plan, verbs
@@ -37,8 +38,8 @@ class Ledgers(Bench):
         return get_store("sqlite")
 
 
-def claim_through_the_ledger(call: Call, *, read_first: bool = False) -> Work:
-    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), read_first=read_first)
+def claim_through_the_ledger(call: Call, *, first: Step = Step.INSERT) -> Work:
+    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=first)
 
 
 @contextmanager
@@ -70,7 +71,7 @@ class TestStatements(Ledgers):
 
     def test_a_redelivered_call_that_is_finished_is_one_select(self) -> None:
         call = self.completed().call
-        assert verbs("sqlite", claim_through_the_ledger(call, read_first=True)) == ["SELECT"]
+        assert verbs("sqlite", claim_through_the_ledger(call, first=Step.WAIT)) == ["SELECT"]
 
     def test_a_claim_of_a_finished_key_is_one_transaction_that_begins_as_a_writer(self) -> None:
         other = self.call("B", of=self.completed(retention=0).call)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_idempotent_tasks.identity import from_header, to_header
+from django_idempotent_tasks.header import from_header, to_header
 from django_idempotent_tasks.outcomes import Identity
 
 SENT = Identity(UUID(int=1), "t", "order_id=7", UUID(int=2))

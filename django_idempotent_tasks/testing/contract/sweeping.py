@@ -125,7 +125,7 @@ class SentAgain(_Sweeps):
                 assert self.sweep() == {}
         with shifted(100 + REPUBLISH + 1):
             row = self.swept(claim)
-        assert row == Due(claim.digest, 1, State.RETRY, 0, "shop.charge", MESSAGE, publish=True)
+        assert row == Due(claim.digest, 1, State.RETRY, 0, "shop.charge", MESSAGE, publish=True, sends=1)
 
     def test_a_reservation_that_was_just_sent_is_not_an_orphan(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
@@ -135,7 +135,7 @@ class SentAgain(_Sweeps):
     def test_a_reservation_that_never_arrived_is_sent_again(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
         row = self.swept(claim)
-        assert row == Due(claim.digest, 1, State.PENDING, 0, "shop.charge", MESSAGE, publish=True)
+        assert row == Due(claim.digest, 1, State.PENDING, 0, "shop.charge", MESSAGE, publish=True, sends=1)
 
     def test_sending_again_changes_neither_the_token_nor_when_the_key_is_open(self) -> None:
         for state in (State.PENDING, State.RETRY):

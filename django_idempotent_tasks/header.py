@@ -1,0 +1,66 @@
+"""The message header ``idempotency``: a call's identity, on its way from where the call was made."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from .identity import KEY_TEXT_LENGTH, for_people, scope_problem
+from .outcomes import Identity
+
+_VERSION = 1
+_HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+def to_header(
+    identity: Identity, *, task_name: str, task_id: str, reserved: bool = False
+) -> dict[str, object]:
+    """Return the identity as a message header, bound to this task and this task id.
+
+    ``reserved`` says that the key's row was written when the call was sent.
+    """
+    header: dict[str, object] = {
+        "v": _VERSION,
+        "task": task_name,
+        "id": task_id,
+        "digest": identity.digest.hex,
+        "scope": identity.scope,
+        "key": identity.key_text,
+        "fp": identity.fingerprint and identity.fingerprint.hex,
+    }
+    return {**header, "reserved": True} if reserved else header
+
+
+def from_header(header: object, *, task_name: str, task_id: str) -> Identity | None:
+    """Return the identity that travelled with a message.
+
+    None when there is none for this task and task id: absent, of another version, malformed, or
+    copied from another call by a project that forwards ``self.request.headers``. Never raises.
+    """
+    if not isinstance(header, dict) or not _is_addressed(header, task_name=task_name, task_id=task_id):
+        return None
+    digest, fingerprint, scope, key_text = map(header.get, ("digest", "fp", "scope", "key"))
+    if not (
+        _is_hex(digest)
+        and (fingerprint is None or _is_hex(fingerprint))
+        and (scope is None or (isinstance(scope, str) and scope_problem(scope) is None))
+        and (isinstance(key_text, str) and len(key_text) <= KEY_TEXT_LENGTH)
+    ):
+        return None
+    return Identity(
+        UUID(digest), scope, for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
+    )
+
+
+def is_reserved(header: object) -> bool:
+    """Whether the call's row was written when it was sent."""
+    return isinstance(header, dict) and header.get("reserved") is True
+
+
+def _is_addressed(header: dict[object, object], *, task_name: str, task_id: str) -> bool:
+    is_ours = header.get("v") == _VERSION and type(header["v"]) is int  # not True, which equals 1
+    return is_ours and header.get("task") == task_name and header.get("id") == task_id
+
+
+def _is_hex(value: object) -> bool:
+    return isinstance(value, str) and _HEX_DIGEST.fullmatch(value) is not None

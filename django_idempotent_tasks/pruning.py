@@ -1,0 +1,25 @@
+"""Deletes what is past its time, in bounded bites that lock nobody out."""
+
+from __future__ import annotations
+
+from .conf import settings
+from .states import State
+from .stores import LedgerStore
+
+#: Rows of one kind that one statement deletes.
+BITE = 1000
+
+#: REVIEW is never pruned: it waits for a person. What is live is never past its time.
+PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)
+
+
+def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
+    """Delete at most ``bite`` rows of each kind; how many of each.
+
+    Keys by the time that their end gave them, answers of replaced calls by ``REDELIVERY_WINDOW``,
+    summed duplicate attempts by ``RETENTION``.
+    """
+    deleted = {state.name.lower(): store.prune(state, bite=bite) for state in PRUNED}
+    deleted["answered"] = store.prune_answered(bite=bite)
+    deleted["duplicates"] = store.prune_duplicates(keep=settings().retention, bite=bite)
+    return deleted

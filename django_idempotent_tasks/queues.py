@@ -1,0 +1,37 @@
+"""How deep a queue is: work that still waits there is not sent again."""
+
+from __future__ import annotations
+
+from celery import Celery
+from kombu import Connection
+
+from .message import Message
+
+
+class Depths:
+    """Messages in the queues of one broker connection, each asked for once."""
+
+    def __init__(self, app: Celery, connection: Connection) -> None:
+        self._app = app
+        self._connection = connection
+        self._known: dict[str, int] = {}
+
+    def of(self, message: Message) -> int:
+        """The messages that wait where this one would go; 0 for a queue that does not exist or tell."""
+        name = self._queue_of(message)
+        if name not in self._known:
+            self._known[name] = self._ask(name)
+        return self._known[name]
+
+    def _queue_of(self, message: Message) -> str:
+        options = self._app.amqp.router.route(dict(message.options), message.task)
+        queue = options.get("queue")
+        return str(getattr(queue, "name", queue) or self._app.conf.task_default_queue)
+
+    def _ask(self, name: str) -> int:
+        # A channel of its own: AMQP closes the one that asked for a queue that does not exist.
+        try:
+            with self._connection.channel() as channel:
+                return int(channel.queue_declare(queue=name, passive=True).message_count)  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001  every transport has its own errors
+            return 0

@@ -1,0 +1,107 @@
+"""The relay's fast path: a message right after its commit, on connections that give up soon."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from celery import Celery
+from kombu import Connection
+
+from .message import Message
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: After a failure messages are left to the sweeper for so many seconds: a request never hangs on a broker.
+PAUSE = 5.0
+#: Connections that are kept open between messages.
+IDLE_LIMIT = 10
+
+#: Transports whose options are those of redis-py.
+_REDIS = frozenset({"redis", "rediss", "sentinel"})
+_AMQP = frozenset({"amqp", "amqps", "pyamqp", "librabbitmq"})
+
+
+def bounded_connection(app: Celery) -> Connection:
+    """A connection that gives up within about two seconds, and on AMQP waits for publisher confirms."""
+    options: dict[str, object] = dict(app.conf.broker_transport_options or {})
+    transport = app.connection_for_write().transport_cls
+    if transport in _REDIS:
+        options |= {"socket_connect_timeout": 1, "socket_timeout": 2}
+    elif transport in _AMQP:
+        options |= {"confirm_publish": True, "read_timeout": 2, "write_timeout": 2}
+    return app.connection_for_write(connect_timeout=1, transport_options=options)
+
+
+class Relay:
+    """Sends messages of committed reservations; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._closed_until = 0.0
+        self._idle: deque[tuple[Celery, Connection]] = deque()
+
+    def send(self, app: Celery, message: Message) -> bool:
+        """Whether the broker has the message. False leaves it to the sweeper. Never raises or waits long."""
+        if time.monotonic() < self._closed_until:
+            return False
+        try:
+            with self._connection(app) as connection:
+                message.publish(app, connection=connection)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            self._closed_until = time.monotonic() + PAUSE
+            logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
+            return False
+        return True
+
+    @contextmanager
+    def _connection(self, app: Celery) -> Iterator[Connection]:
+        """A kept connection, or a new one; one that failed is not kept, nor are those beside it."""
+        connection = self._kept(app)
+        try:
+            if connection is None:
+                connection = bounded_connection(app)
+                connection.ensure_connection(max_retries=1, interval_start=0, timeout=1)
+            yield connection
+        except BaseException:
+            self._drop(connection)
+            raise
+        if len(self._idle) < IDLE_LIMIT:
+            self._idle.append((app, connection))
+        else:
+            connection.release()
+
+    def _kept(self, app: Celery) -> Connection | None:
+        with suppress(IndexError):
+            owner, connection = self._idle.pop()
+            if owner is app:
+                return connection
+            connection.release()
+        return None
+
+    def _drop(self, connection: Any) -> None:
+        while self._idle:
+            with suppress(IndexError):
+                _collapse(self._idle.pop()[1])
+        if connection is not None:
+            _collapse(connection)
+
+    def forget(self) -> None:
+        """In a forked child: leave the parent's connections alone, neither used nor closed."""
+        _of_the_parent.append(self._idle)
+        self._idle = deque()
+
+
+def _collapse(connection: Connection) -> None:
+    """Close without a word to the other side, which may not answer."""
+    with suppress(Exception):
+        connection.collapse()  # type: ignore[attr-defined]  # not in the stubs
+
+
+_of_the_parent: list[object] = []
+relay = Relay()
+os.register_at_fork(after_in_child=relay.forget)

@@ -1,0 +1,169 @@
+"""Accepts a call: its row in the caller's transaction, its message after the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from celery.app.task import extract_exec_options  # type: ignore[attr-defined]  # not in the stubs
+from django.db import Error as DatabaseError
+from django.db import transaction
+
+from .accepted import AcceptedResult
+from .backoff import delay_of
+from .conf import settings
+from .exceptions import ConfigurationError, DuplicateTask
+from .fallback import run_here, runs_here
+from .header import from_header, to_header
+from .ledger import Abandoned, Ledger, Refused, Reserved
+from .message import HEADER, Message
+from .options import Policy
+from .outcomes import Call
+from .relay import relay
+from .states import State
+from .stores import get_store
+from .submission import Submission
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Seconds: an ETA further away than this waits in the ledger, and not with the broker.
+FAR = 300
+
+#: A message for which others wait: it is sent in any case, so that its canvas finishes.
+_CANVAS = ("chord", "chain", "group_id", "link", "link_error")
+
+
+class Reservation:
+    """One call on its way in. ``headers`` hold its identity, ``options`` are those of ``apply_async``."""
+
+    def __init__(
+        self, task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
+    ) -> None:
+        self.task = task
+        self.policy = policy
+        self.task_id = task_id
+        identity = from_header(options["headers"][HEADER], task_name=task.name, task_id=task_id)
+        if identity is None:
+            msg = f"The headers of {task.name} hold no identity of this call."
+            raise ValueError(msg)
+        self.identity = identity
+        self.ledger = Ledger(get_store(), policy)
+        self.delay = delay_of(options, now=task.app.now)
+        self.message = self._message(args, kwargs, options)
+        self.call = self._call()
+        self.token = 0
+
+    def submit(self) -> Submission:
+        """Reserve, and send once the open transaction has committed; or say who has the work.
+
+        Raises :class:`KeyReused` for another payload under the key, :class:`ConfigurationError` for
+        a call that cannot be stored. Nothing was written then.
+        """
+        far = self.delay > FAR
+        wait = int(self.delay) + (0 if far else settings().republish_after)
+        outcome = self.ledger.reserve(self.call, wait=wait, sends=-1 if far else 0)
+        match outcome:
+            case Refused() as refused:
+                return self._refused(refused)
+            case Abandoned():
+                self._after_commit(self._publish_unreserved)
+            case Reserved(token):
+                self.token = token
+                if not far:
+                    self._after_commit(self._publish)
+        return self._submission(self._result(self.task_id), State.PENDING)
+
+    @property
+    def is_in_canvas(self) -> bool:
+        """Whether others wait for this call."""
+        return any(self.message.options.get(name) for name in _CANVAS)
+
+    def refuse(self, submission: Submission) -> DuplicateTask:
+        """The error of a duplicate where the task says ``on_duplicate="raise"``, or nobody has an id yet."""
+        holder = submission.result.id if submission.result is not None else ""
+        by = f"call {holder}" if holder else "another open transaction"
+        msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
+        return DuplicateTask(msg, reason=submission.reason, task_id=holder)
+
+    def _message(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """The call as it will be sent, with all that Celery would add at this place and moment."""
+        task = self.task
+        options = {**extract_exec_options(task), **options}
+        options.setdefault("ignore_result", task.ignore_result)
+        options["task_id"] = self.task_id
+        options["shadow"] = options.get("shadow") or task.shadow_name(args, kwargs, options)
+        now = task.app.now()
+        if self.delay:
+            options["eta"] = now + timedelta(seconds=self.delay)
+        if isinstance(options.get("expires"), int | float):
+            options["expires"] = now + timedelta(seconds=options["expires"])
+        header = to_header(self.identity, task_name=task.name, task_id=self.task_id, reserved=True)
+        options["headers"] = {**options["headers"], HEADER: header}
+        given = {name: value for name, value in options.items() if value is not None}
+        return Message.to_reserve(task.name, args, kwargs, {**_lineage(task.app), **given})
+
+    def _call(self) -> Call:
+        text = self.message.encode(limit=settings().max_payload)
+        if text is None:
+            msg = (
+                f"{self.task.name}: this call cannot be stored, it is above MAX_PAYLOAD"
+                f" ({settings().max_payload} characters) or not JSON; pass an id instead."
+            )
+            raise ConfigurationError(msg)
+        return Call(self.identity, self.task.name, self.task_id, text)
+
+    def _refused(self, refused: Refused) -> Submission:
+        if not self.is_in_canvas:
+            self.ledger.refuse(self.call, place="send", reason=refused.reason, holder=refused.holder)
+        result = self._result(refused.holder) if refused.holder else None
+        if result is not None:
+            result.duplicate = True
+        return self._submission(result, refused.answer.state, refused.reason)
+
+    def _submission(self, result: AcceptedResult | None, state: State, refusal: str = "") -> Submission:
+        return Submission(result, not refusal, state, self.identity.key_text, refusal)
+
+    def _result(self, task_id: str) -> AcceptedResult:
+        result = AcceptedResult(task_id, backend=self.task.backend, app=self.task.app)
+        result.ignored = bool(self.message.options.get("ignore_result"))
+        result.reserved_here = task_id == self.task_id
+        return result
+
+    # -- after the commit --
+
+    def _after_commit(self, send: Any) -> None:
+        # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
+        transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
+
+    def _publish(self) -> None:
+        if runs_here():
+            run_here(self.task, Message.decode(self.call.task, self.call.message or ""))
+        elif not relay.send(self.task.app, self.message):
+            self._left_to_the_sweeper()
+
+    def _publish_unreserved(self) -> None:
+        header = to_header(self.identity, task_name=self.task.name, task_id=self.task_id)
+        headers = {**self.message.options["headers"], HEADER: header}
+        options = {**self.message.options, "headers": headers}
+        replace(self.message, options=options).publish(self.task.app)
+
+    def _left_to_the_sweeper(self) -> None:
+        try:
+            self.ledger.store.send_failed(self.identity.digest, token=self.token)
+        except DatabaseError:
+            logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
+
+
+def _lineage(app: Any) -> dict[str, Any]:
+    """Which running task sends this, as ``send_task`` would note it: it is called elsewhere, later."""
+    parent = app.current_worker_task
+    if parent is None:
+        return {}
+    request = parent.request
+    lineage = {"root_id": request.root_id or request.id, "parent_id": request.id}
+    if app.conf.task_inherit_parent_priority:
+        lineage["priority"] = (request.delivery_info or {}).get("priority")
+    return lineage
