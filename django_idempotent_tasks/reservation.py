@@ -26,6 +26,7 @@ from .relay import relay
 from .states import State
 from .stores import get_store
 from .submission import Submission
+from .verdict import COMPLETED, FAILED
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -155,6 +156,17 @@ class Reservation:
             self.ledger.store.send_failed(self.identity.digest, token=self.token)
         except DatabaseError:
             logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
+
+
+def submit_eagerly(task: Any, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]) -> Submission:
+    """Run the call here and now, as Celery's eager mode does, and say what became of its key."""
+    identity = from_header(options["headers"][HEADER], task_name=task.name, task_id=task_id)
+    result = task.apply_async(args, kwargs, task_id, **options)
+    entry = get_store().read(identity.digest, task_id=task_id) if identity else None
+    if identity is None or entry is None:  # it was not even claimed: the result holds the error
+        return Submission(result, created=False, state=State.FAILED, key="", reason=FAILED)
+    created = task_id in {entry.task_id, entry.runner_task_id}
+    return Submission(result, created, entry.state, identity.key_text, "" if created else COMPLETED)
 
 
 def _lineage(app: Any) -> dict[str, Any]:

@@ -140,8 +140,12 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
             raise ConfigurationError(msg)
         task_id = options.pop("task_id", None) or uuid()
-        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
-        return self._reservation(args, kwargs, task_id, {**options, "headers": headers}).submit()
+        options["headers"] = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+        if self.app.conf.task_always_eager:
+            from .reservation import submit_eagerly
+
+            return submit_eagerly(self, args, kwargs, task_id, options)
+        return self._reservation(args, kwargs, task_id, options).submit()
 
     def cancel(
         self,

@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Rep
     from .run import Options, run  # noqa: PLC0415  (its models need the settings)
 
     size = Options(options.events, options.rate, options.seed)
-    kept = run(stage, secrets, servers.broker_url, size, report)
+    kept = run(stage, secrets, servers, size, report)
     if options.keep:
         _keep(stage, create_admin())
     return kept

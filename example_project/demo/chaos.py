@@ -1,4 +1,4 @@
-"""Kills workers in the middle of a charge: single children of the pool, and a whole worker at once."""
+"""Strikes in the middle of a charge: kills children of the pool or a whole worker, or cuts connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .programs import Program, wait_until
 from .stage import CHILDREN, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 #: How long to wait for a charge to interrupt; at the end of the traffic there may be none.
 PATIENCE = 5.0
@@ -39,6 +39,7 @@ class Chaos:
         for worker, busy in self._chances(all_busy=False):
             victim = self._rng.choice(busy)
             if self._caught([victim]):
+                self._victims.add(victim)
                 send_signal(victim, signal.SIGKILL)
                 self.children_killed += 1
                 return f"killed child {victim} of {worker.name}, which was charging"
@@ -48,6 +49,7 @@ class Chaos:
         """SIGKILL a worker with its children, all of them charging, and start another in its place."""
         for worker, busy in self._chances(all_busy=True):
             if self._caught(busy):
+                self._victims.update(busy)
                 worker.kill()
                 self.workers_killed += 1
                 self._workers.remove(worker)
@@ -56,15 +58,26 @@ class Chaos:
                 return f"killed {worker.name}, {len(busy)} children charging; started {successor.name}"
         return ""
 
+    def cut(self, connections: Callable[[], str]) -> str:
+        """Cut connections while every child is charging. Returns what was done."""
+        for _ in range(CHANCES):
+            if not wait_until(self._all_busy, seconds=PATIENCE, every=0.02):
+                return ""
+            everybody = [pid for worker in self._workers for pid in worker.children()]
+            if self._caught(everybody):
+                try:
+                    return connections()
+                finally:
+                    _let_go(everybody)
+        return ""
+
     def _caught(self, victims: list[int]) -> bool:
         """Stop the processes, and let them go on when one has finished its charge meanwhile."""
         for pid in victims:
             send_signal(pid, signal.SIGSTOP)
         if self._charging().issuperset(victims):
-            self._victims.update(victims)
             return True
-        for pid in victims:
-            send_signal(pid, signal.SIGCONT)
+        _let_go(victims)
         return False
 
     def _chances(self, *, all_busy: bool) -> Iterator[tuple[Program, list[int]]]:
@@ -83,6 +96,9 @@ class Chaos:
 
         return self._rng.choice(found) if wait_until(look, seconds=PATIENCE, every=0.02) else None
 
+    def _all_busy(self) -> bool:
+        return len(self._busy_workers(all_busy=True)) == len(self._workers)
+
     def _busy_workers(self, *, all_busy: bool) -> list[tuple[Program, list[int]]]:
         running = self._charging()
         pairs = [(worker, [pid for pid in worker.children() if pid in running]) for worker in self._workers]
@@ -98,3 +114,8 @@ class Chaos:
         owners = running.filter(key_text__in=self._events).values_list("owner", flat=True)
         # The owner of a key is <worker instance>:<process>:<claim>.
         return {int(owner.split(":")[1]) for owner in owners if owner} - self._victims
+
+
+def _let_go(stopped: list[int]) -> None:
+    for pid in stopped:
+        send_signal(pid, signal.SIGCONT)

@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
-from django_idempotent_tasks.states import FINISHED, State
+from django_idempotent_tasks.states import FINISHED, Reason, State
 from example_project import celery_config
 from example_project.payments.models import Charge, Notification, Payment, Status
 from example_project.payments.tasks import handle_event
@@ -40,15 +40,24 @@ class Observer:
         """Whether nothing is left to do."""
         return not self.unfinished_keys() and not self.waiting_messages()
 
+    def refused(self, event_id: str) -> bool:
+        """Whether the event came again and was refused."""
+        keys = IdempotencyKey.objects.filter(task=handle_event.name, key_text=event_id)
+        return DuplicateAttempt.objects.filter(digest__in=keys.values("digest")).exists()
+
     def observed(self) -> Observed:
         """Return the effects, row by row, for the verdict."""
-        states = IdempotencyKey.objects.filter(task=handle_event.name).values_list("key_text", "state")
+        keys = IdempotencyKey.objects.filter(task=handle_event.name)
+        states = keys.values_list("key_text", "state", "reason")
         statuses = Payment.objects.values_list("tenant", "payment_id", "status")
-        moved = [charge["reference"].split("/") for charge in self.gateway("/charges")["charges"]]
         return Observed(
-            key_states={event_id: State(state).name for event_id, state in states},
+            key_states={event_id: _state(state, reason) for event_id, state, reason in states},
+            deaths=dict(keys.values_list("key_text", "crashes")),
+            calls={
+                _payment(reference): calls for reference, calls in self.gateway("/calls")["calls"].items()
+            },
             booked=list(Charge.objects.values_list("tenant", "payment_id")),
-            moved=[(tenant, payment_id) for tenant, payment_id in moved],
+            moved=[_payment(charge["reference"]) for charge in self.gateway("/charges")["charges"]],
             notified=list(Notification.objects.values_list("tenant", "payment_id")),
             statuses={(tenant, payment_id): Status(status).label for tenant, payment_id, status in statuses},
         )
@@ -65,6 +74,16 @@ class Observer:
     def close(self) -> None:
         """Close the connection to the broker."""
         self._broker.close()
+
+
+def _state(state: int, reason: int) -> str:
+    name = State(state).name
+    return f"{name} ({Reason(reason).name.lower()})" if state == State.FAILED else name
+
+
+def _payment(reference: str) -> tuple[str, str]:
+    tenant, payment_id = reference.split("/")
+    return tenant, payment_id
 
 
 def duplicates_refused() -> int:

@@ -45,6 +45,7 @@ def print_problems(judged: Verdict, others: Iterable[str]) -> None:
         "doubled": judged.doubled,
         "unexpected": judged.unexpected,
         "stale": judged.stale,
+        "unbounded": judged.unbounded,
         "other": tuple(others),
     }
     for kind, problems in kinds.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING
 
-from example_project.gateway.store import DECLINED_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments.signatures import HEADER
 
 from .traffic import ACCEPTED, Delivery, Plan
@@ -67,7 +67,7 @@ class Sender:
     def _run(self) -> None:
         with ThreadPoolExecutor(SENDERS) as pool:
             for delivery in self._paced():
-                pool.submit(self._deliver, delivery)
+                pool.submit(self.deliver, delivery)
 
     def _paced(self) -> Iterator[Delivery]:
         """Yield pairs, so that a repetition that follows at once races with its original."""
@@ -78,7 +78,8 @@ class Sender:
                 return
             yield delivery
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def deliver(self, delivery: Delivery) -> None:
+        """Send one, and note the answer."""
         status, answer = self._post_until_answered(delivery)
         with self._lock:
             self.outcome.statuses[status] += 1
@@ -118,4 +119,5 @@ class Sender:
             payment=(delivery.tenant, data["payment_id"]),
             status=data["status"],
             declined=data["status"] == "completed" and data["amount"] == DECLINED_AMOUNT,
+            poison=data["amount"] == UNREADABLE_AMOUNT,
         )

@@ -29,6 +29,9 @@ START_SECONDS = 30.0
 #: Children of each worker.
 CHILDREN = 2
 
+#: What the workers import besides the project.
+FAULT = ("--include", "example_project.demo.faulty_client")
+
 #: Short times, so that a run of a minute shows what takes minutes in production.
 QUICK = {
     "IDEMPOTENCY_LEASE": "5",
@@ -116,8 +119,23 @@ class Stage:
         quiet = ["--without-mingle", "--without-gossip", "--loglevel", "INFO"]
         return self._start(
             name,
-            ["celery", "-A", "example_project", "worker", "-c", str(CHILDREN), "-n", f"{name}@demo", *quiet],
+            [
+                "celery",
+                "-A",
+                "example_project",
+                "worker",
+                "-c",
+                str(CHILDREN),
+                "-n",
+                f"{name}@demo",
+                *FAULT,
+                *quiet,
+            ],
         )
+
+    def alive(self) -> list[Program]:
+        """Return the workers that run with all their children."""
+        return [worker for worker in self.workers if worker.running and len(worker.children()) == CHILDREN]
 
     def stop(self) -> None:
         """End every process that was started."""

@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from example_project.gateway.store import DECLINED_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments.signatures import sign
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All POSTs of a run, in order."""
+    """All POSTs of a run, in order, and apart from them the one that ends whoever handles it."""
 
     deliveries: tuple[Delivery, ...]
     distinct: int
+    poison: Delivery
 
     @property
     def charges(self) -> frozenset[str]:
@@ -56,7 +57,7 @@ def plan(secrets: Mapping[str, str], count: int, rng: random.Random) -> Plan:
     malformed = _malformed(secrets, rng.choice(distinct))
     for extra in (*repeated[1::2], *malformed):
         order.insert(rng.randrange(len(order) + 1), extra)
-    return Plan(tuple(order), len(distinct))
+    return Plan(tuple(order), len(distinct), _poison(secrets, rng))
 
 
 def _events(tenants: list[str], rng: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,6 +72,11 @@ def _events(tenants: list[str], rng: random.Random) -> Iterator[tuple[str, dict[
         refunded = number % 4 == 0 and not declined
         for status in ("pending", "completed", *["refunded"] * refunded):
             yield tenant, _event({**data, "status": status})
+
+
+def _poison(secrets: Mapping[str, str], rng: random.Random) -> Delivery:
+    data = {**_payment(0, rng), "amount": UNREADABLE_AMOUNT, "status": "completed"}
+    return _delivery(secrets, rng.choice(sorted(secrets)), _event(data))
 
 
 def _payment(number: int, rng: random.Random) -> dict[str, str]:

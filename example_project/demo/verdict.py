@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 #: A payment: the tenant's slug and the payment's id.
 Payment = tuple[str, str]
 
 #: From first to last; what comes later wins, in whichever order the events arrive.
 STATUSES = ("pending", "failed", "completed", "refunded")
+
+#: How many workers one event may end: ``max_crashes``, which the project leaves at its default.
+DEATHS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +27,31 @@ class Accepted:
     payment: Payment
     status: str
     declined: bool = False
+    poison: bool = False
 
     @property
     def chargeable(self) -> bool:
         """Whether money must be moved for it."""
-        return self.status == "completed" and not self.declined
+        return self.status == "completed" and not (self.declined or self.poison)
 
     @property
     def final_state(self) -> str:
         """The state that its key must end in."""
-        return "FAILED" if self.declined else "SUCCEEDED"
+        if self.poison:
+            return "FAILED (poison)"
+        return "FAILED (permanent)" if self.declined else "SUCCEEDED"
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is found afterwards. The lists hold one entry for each row, so a doubled effect is there twice."""
+    """What is found afterwards. The lists hold one entry for each row, so a doubled effect is there twice.
+
+    ``deaths`` is the ledger's count for each event, ``calls`` the gateway's for each payment.
+    """
 
     key_states: Mapping[str, str]
+    deaths: Mapping[str, int]
+    calls: Mapping[Payment, int]
     booked: Iterable[Payment]
     moved: Iterable[Payment]
     notified: Iterable[Payment]
@@ -55,16 +66,18 @@ class Verdict:
     doubled: tuple[str, ...]
     unexpected: tuple[str, ...]
     stale: tuple[str, ...]
+    unbounded: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
         """Whether nothing is wrong."""
-        return not (self.lost or self.doubled or self.unexpected or self.stale)
+        return not (self.lost or self.doubled or self.unexpected or self.stale or self.unbounded)
 
 
-def verdict(accepted: Iterable[Accepted], observed: Observed) -> Verdict:
-    """Say what was lost, happened twice or unasked, and which payments show an old status."""
-    events = list(accepted)
+def verdict(accepted: Collection[Accepted], observed: Observed) -> Verdict:
+    """Say what was lost, happened twice or unasked, shows an old status, or ended workers without bound."""
+    events = [event for event in accepted if not event.poison]
+    poison = [event for event in accepted if event.poison]
     due = {event.payment for event in events if event.chargeable}
     lost = list(_unfinished(events, observed.key_states))
     doubled, unexpected = [], []
@@ -76,7 +89,8 @@ def verdict(accepted: Iterable[Accepted], observed: Observed) -> Verdict:
         ]
         unexpected += [f"{_name(payment)} was {effect} unasked" for payment in sorted(found.keys() - due)]
     stale = tuple(_stale(events, observed.statuses))
-    return Verdict(tuple(lost), tuple(doubled), tuple(unexpected), stale)
+    unbounded = tuple(_unbounded(poison, observed))
+    return Verdict(tuple(lost), tuple(doubled), tuple(unexpected), stale, unbounded)
 
 
 def _unfinished(events: Iterable[Accepted], key_states: Mapping[str, str]) -> Iterator[str]:
@@ -84,6 +98,16 @@ def _unfinished(events: Iterable[Accepted], key_states: Mapping[str, str]) -> It
         state = key_states.get(event.event_id, "without a key")
         if state != event.final_state:
             yield f"{event.event_id} is {state}, not {event.final_state}"
+
+
+def _unbounded(poison: Iterable[Accepted], observed: Observed) -> Iterator[str]:
+    for event in poison:
+        deaths, starts = observed.deaths.get(event.event_id, 0), observed.calls.get(event.payment, 0)
+        yield from _unfinished([event], observed.key_states)
+        if deaths != DEATHS:
+            yield f"{event.event_id} ended {deaths} workers, not {DEATHS}"
+        if starts != DEATHS:
+            yield f"{event.event_id} was started {starts} times, not {DEATHS}"
 
 
 def _stale(events: Iterable[Accepted], statuses: Mapping[Payment, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The gateway's HTTP interface: POST /charges with an Idempotency-Key, GET /charges, GET /stats."""
+"""The gateway's HTTP interface: POST /charges with an Idempotency-Key, GET /charges, /calls and /stats."""
 
 from __future__ import annotations
 
@@ -57,11 +57,13 @@ class GatewayHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_GET(self) -> None:
-        """Answer the counters, or the charges."""
+        """Answer the counters, the charges, or the calls by reference."""
         if self.path == "/stats":
             self._answer(Answer(HTTPStatus.OK, dict(self.server.store.stats())))
         elif self.path == "/charges":
             self._answer(Answer(HTTPStatus.OK, {"charges": self.server.store.charges()}))
+        elif self.path == "/calls":
+            self._answer(Answer(HTTPStatus.OK, {"calls": self.server.store.calls()}))
         else:
             self._answer(NOT_FOUND)
 
@@ -79,7 +81,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
     def _charge(self, key: str, order: dict[str, str]) -> None:
         behaviour = self.server.behaviour
         half = random.uniform(*behaviour.latency) / 2
-        self.server.store.count_call(key)
+        self.server.store.count_call(key, order["reference"])
         time.sleep(half)
         if random.random() < behaviour.unavailable:
             self._answer(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "try again"}))

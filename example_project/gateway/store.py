@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS calls (key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS calls (key TEXT NOT NULL, reference TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS calls_by_key ON calls (key);
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, digest TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL
@@ -26,6 +26,14 @@ CREATE TABLE IF NOT EXISTS charges (
 
 #: The test amount that the customer's bank declines.
 DECLINED_AMOUNT = "402.00"
+
+#: The test amount that is refused with an answer that a faulty client cannot read.
+UNREADABLE_AMOUNT = "400.00"
+
+REFUSALS = {
+    DECLINED_AMOUNT: (HTTPStatus.PAYMENT_REQUIRED, "the card was declined"),
+    UNREADABLE_AMOUNT: (HTTPStatus.BAD_REQUEST, "the amount is not allowed"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +54,10 @@ class GatewayStore:
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.executescript(SCHEMA)
 
-    def count_call(self, key: str) -> None:
+    def count_call(self, key: str, reference: str) -> None:
         """Note that a call with ``key`` arrived, whatever becomes of it."""
         with self._lock:
-            self._database.execute("INSERT INTO calls VALUES (?)", (key,))
+            self._database.execute("INSERT INTO calls VALUES (?, ?)", (key, reference))
 
     def charge(self, key: str, order: dict[str, str]) -> Answer:
         """Charge, or answer again what ``key`` was answered first. Another order under it is an error."""
@@ -65,8 +73,9 @@ class GatewayStore:
         return Answer(known[1], json.loads(known[2]), replayed=True)
 
     def _decide(self, key: str, digest: str, order: dict[str, str]) -> Answer:
-        if order["amount"] == DECLINED_AMOUNT:
-            answer = Answer(HTTPStatus.PAYMENT_REQUIRED, {"error": "the card was declined"})
+        if order["amount"] in REFUSALS:
+            status, error = REFUSALS[order["amount"]]
+            answer = Answer(status, {"error": error})
         else:
             answer = Answer(HTTPStatus.CREATED, {"id": f"ch_{uuid.uuid4().hex}", **order})
         self._database.execute("BEGIN IMMEDIATE")
@@ -87,6 +96,12 @@ class GatewayStore:
                 "SELECT id, key, reference, amount, currency FROM charges"
             ).fetchall()
         return [dict(zip(("id", "key", "reference", "amount", "currency"), row, strict=True)) for row in rows]
+
+    def calls(self) -> dict[str, int]:
+        """Return how many calls came in for each reference."""
+        with self._lock:
+            rows = self._database.execute("SELECT reference, count(*) FROM calls GROUP BY reference")
+            return dict(rows.fetchall())
 
     def stats(self) -> dict[str, int]:
         """Return how many charges were made, calls came in, and keys were called more than once."""

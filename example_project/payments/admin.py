@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib import admin
 
-from .models import Charge, Notification, Payment, Tenant
+from .models import Charge, Notification, Payment, ReceivedEvent, Tenant
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -31,6 +31,14 @@ class TenantAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     list_display = ("name", "slug")
     search_fields = ("name", "slug")
+
+
+@admin.register(ReceivedEvent)
+class ReceivedEventAdmin(ReadOnlyAdmin):
+    """What was accepted, and the call that has its work."""
+
+    list_display = ("event_id", "tenant", "payment_id", "task_id", "received_at")
+    search_fields = ("event_id", "payment_id", "task_id")
 
 
 @admin.register(Payment)

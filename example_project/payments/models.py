@@ -31,6 +31,23 @@ class Tenant(models.Model):
         return self.name
 
 
+class ReceivedEvent(models.Model):
+    """A webhook that was accepted, written together with the reservation of its task."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    event_id = models.CharField(max_length=100)
+    payment_id = models.CharField(max_length=100)
+    task_id = models.CharField(max_length=255)
+    received_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-received_at",)
+        constraints = (models.UniqueConstraint(fields=["tenant", "event_id"], name="one_row_per_event"),)
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} {self.event_id}"
+
+
 class Status(models.IntegerChoices):
     """How far a payment has come. Events arrive in any order; the highest number is the truth."""
 

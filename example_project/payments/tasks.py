@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from celery import shared_task
-from kombu.exceptions import OperationalError as BrokerDown
+from django.db import InterfaceError, OperationalError
 
 from django_idempotent_tasks import IdempotentTask
 
@@ -17,13 +17,17 @@ from .models import Charge, Notification, Payment
 
 COMPLETED = "completed"
 
+#: The database is away, or its connection was cut in the middle of the task: try again on a new one.
+DATABASE_DOWN = (InterfaceError, OperationalError)
+
 
 @shared_task(
     base=IdempotentTask,
     bind=True,
+    reserve=True,
     max_retries=5,
     retry_backoff=True,
-    autoretry_for=(GatewayUnavailable, BrokerDown),
+    autoretry_for=(GatewayUnavailable, *DATABASE_DOWN),
     permanent_errors=(CardDeclined, GatewayRefused),
     # A declined card is an outcome: a dead letter, but no error in the log.
     throws=(CardDeclined,),
@@ -50,19 +54,13 @@ def handle_event(
 
 
 def _charge(task: Any, tenant: str, event: PaymentEvent) -> str:
-    reference = gateway_client.charge(
+    return gateway_client.charge(
         reference=f"{tenant}/{event.payment_id}",
         amount=str(event.amount),
         currency=event.currency,
         # The same in every attempt, so that a charge whose answer was lost is not made again.
         idempotency_key=task.idempotency.downstream_key("charge"),
     )
-    # Before the completion, which ends this task: an attempt that dies here sends it again, and the
-    # key of the notification takes care of the second one.
-    notify.delay(
-        tenant=tenant, payment_id=event.payment_id, amount=str(event.amount), currency=event.currency
-    )
-    return reference
 
 
 def _book(task: Any, tenant: str, event: PaymentEvent, reference: str) -> None:
@@ -75,9 +73,28 @@ def _book(task: Any, tenant: str, event: PaymentEvent, reference: str) -> None:
         gateway_reference=reference,
         attempt=task.idempotency.attempt,
     )
+    # Part of the same transaction: booked and to be notified, or neither. A second event of this
+    # payment finds its notification accepted already.
+    notify.submit(
+        kwargs={
+            "tenant": tenant,
+            "payment_id": event.payment_id,
+            "amount": str(event.amount),
+            "currency": event.currency,
+        }
+    )
 
 
-@shared_task(base=IdempotentTask, bind=True, key="payment_id", scope="tenant")
+@shared_task(
+    base=IdempotentTask,
+    bind=True,
+    reserve=True,
+    key="payment_id",
+    scope="tenant",
+    max_retries=5,
+    retry_backoff=True,
+    autoretry_for=DATABASE_DOWN,
+)
 def notify(self: Any, tenant: str, payment_id: str, amount: str, currency: str) -> None:
     """Tell the tenant about a charge, once for each payment."""
     text = f"Payment {payment_id} was charged: {amount} {currency}"

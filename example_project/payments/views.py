@@ -1,4 +1,4 @@
-"""The endpoint that receives webhooks: it checks, sends one task and answers; it stores nothing itself."""
+"""The endpoint that receives webhooks: it checks, accepts the event and its task in one, and answers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 from django.http import JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
-from kombu.exceptions import OperationalError as BrokerDown
+
+from django_idempotent_tasks import DuplicateTask, KeyReused
 
 from .events import MalformedEvent, PaymentEvent, parse_event
-from .models import Tenant
+from .models import ReceivedEvent, Tenant
 from .signatures import HEADER, is_signed
 from .tasks import handle_event
 
@@ -36,9 +37,9 @@ def receive(request: HttpRequest, tenant: str) -> JsonResponse:
         if sender is None:
             return _refused(404, "no such tenant")
         return _receive(request, sender)
-    except (InterfaceError, OperationalError, BrokerDown):
+    except (InterfaceError, OperationalError):
         # The provider sends it again later; nothing was accepted.
-        logger.exception("The database or the broker did not answer")
+        logger.exception("The database did not answer")
         return _refused(503, "try again later", RETRY_AFTER)
 
 
@@ -61,7 +62,10 @@ def _receive(request: HttpRequest, tenant: Tenant) -> JsonResponse:
 
 
 def _send(tenant: Tenant, event: PaymentEvent) -> JsonResponse:
-    """Send the event's task. Its key makes it harmless that providers send an event again."""
+    """Accept the event and its task. Its key makes it harmless that providers send an event again.
+
+    Once this has committed the work is done, also if the broker is down now or loses the message.
+    """
     kwargs = {
         "tenant": tenant.slug,
         "event_id": event.event_id,
@@ -71,7 +75,17 @@ def _send(tenant: Tenant, event: PaymentEvent) -> JsonResponse:
         "currency": event.currency,
         "status": event.status,
     }
-    call = handle_event.apply_async(kwargs=kwargs, idempotency_key=event.event_id, scope=tenant.slug)
+    try:
+        with transaction.atomic():
+            call = handle_event.apply_async(kwargs=kwargs, idempotency_key=event.event_id, scope=tenant.slug)
+            row = ReceivedEvent(
+                tenant=tenant, event_id=event.event_id, payment_id=event.payment_id, task_id=call.id
+            )
+            ReceivedEvent.objects.bulk_create([row], ignore_conflicts=True)
+    except KeyReused:
+        return _refused(422, "this event was accepted with another content")
+    except DuplicateTask:
+        return _refused(409, "this event is being accepted by another request", RETRY_AFTER)
     return JsonResponse({"task": call.id}, status=202)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from example_project.demo.verdict import Accepted, Observed, Verdict, verdict
 
-ONE, TWO, THREE = ("acme", "pay_1"), ("acme", "pay_2"), ("delta", "pay_1")
+ONE, TWO, THREE, FOUR = ("acme", "pay_1"), ("acme", "pay_2"), ("delta", "pay_1"), ("delta", "pay_2")
 
 ACCEPTED = [
     Accepted("evt_1", ONE, "completed"),
@@ -17,6 +17,7 @@ ACCEPTED = [
     Accepted("evt_4", TWO, "completed", declined=True),
     Accepted("evt_5", THREE, "completed"),
     Accepted("evt_6", THREE, "refunded"),
+    Accepted("evt_7", FOUR, "completed", poison=True),
 ]
 
 RIGHT = Observed(
@@ -24,10 +25,13 @@ RIGHT = Observed(
         "evt_1": "SUCCEEDED",
         "evt_2": "SUCCEEDED",
         "evt_3": "SUCCEEDED",
-        "evt_4": "FAILED",
+        "evt_4": "FAILED (permanent)",
         "evt_5": "SUCCEEDED",
         "evt_6": "SUCCEEDED",
+        "evt_7": "FAILED (poison)",
     },
+    deaths={"evt_7": 3},
+    calls={ONE: 1, THREE: 2, FOUR: 3},
     booked=[ONE, THREE],
     moved=[ONE, THREE],
     notified=[ONE, THREE],
@@ -42,7 +46,7 @@ def judge(**changed: object) -> Verdict:
 def test_a_right_run_holds() -> None:
     judged = judge()
 
-    assert judged == Verdict((), (), (), ())
+    assert judged == Verdict((), (), (), (), ())
     assert judged.holds
 
 
@@ -95,8 +99,28 @@ def test_a_payment_that_was_not_recorded_is_stale() -> None:
     assert judge(statuses={}).stale[0] == "acme/pay_1 is None, not completed"
 
 
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"key_states": {**RIGHT.key_states, "evt_7": "SUCCEEDED"}}, "is SUCCEEDED, not FAILED (poison)"),
+        ({"deaths": {"evt_7": 4}}, "ended 4 workers, not 3"),
+        ({"calls": {FOUR: 2}}, "was started 2 times, not 3"),
+    ],
+    ids=["not buried", "ended too many", "started too seldom"],
+)
+def test_a_poison_that_is_not_bounded_is_reported(changed: dict[str, object], problem: str) -> None:
+    judged = judge(**changed)
+
+    assert judged.unbounded == (f"evt_7 {problem}",)
+    assert not judged.holds
+
+
+def test_an_effect_of_the_poison_is_unexpected() -> None:
+    assert judge(booked=[ONE, THREE, FOUR]).unexpected == ("delta/pay_2 was booked unasked",)
+
+
 def test_nothing_accepted_and_nothing_done_holds() -> None:
-    assert verdict([], Observed({}, [], [], [], {})).holds
+    assert verdict([], Observed({}, {}, {}, [], [], [], {})).holds
 
 
 def test_a_doubled_and_a_lost_charge_do_not_cancel_out() -> None:

@@ -9,10 +9,12 @@ import pytest
 from django.db import OperationalError
 from django.http import HttpResponse
 from django.test import Client
-from kombu.exceptions import OperationalError as BrokerDown
 
+from django_idempotent_tasks import DuplicateTask, KeyReused
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
 from example_project.payments import views
-from example_project.payments.models import Tenant
+from example_project.payments.models import ReceivedEvent, Tenant
 from example_project.payments.signatures import sign
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("example_project.urls")]
@@ -210,13 +212,32 @@ def test_only_post_is_allowed(method: str) -> None:
     assert Client().generic(method, "/webhooks/acme/").status_code == 405
 
 
-@pytest.mark.parametrize("error", [BrokerDown("no broker"), OperationalError("no database")])
-def test_an_event_that_could_not_be_sent_is_asked_for_again(
-    tenant: Tenant, task: Recorder, error: Exception
+@pytest.mark.parametrize(
+    ("error", "status"), [(OperationalError("no database"), 503), (DuplicateTask("open elsewhere"), 409)]
+)
+def test_an_event_that_could_not_be_accepted_is_asked_for_again(
+    tenant: Tenant, task: Recorder, error: Exception, status: int
 ) -> None:
     task.error = error
 
     response = post(tenant, event())
 
-    assert response.status_code == 503
+    assert response.status_code == status
     assert response["Retry-After"]
+    assert not ReceivedEvent.objects.exists()
+
+
+def test_an_event_id_with_another_content_is_refused_for_good(tenant: Tenant, task: Recorder) -> None:
+    task.error = KeyReused("another payload")
+
+    assert post(tenant, event()).status_code == 422
+
+
+def test_an_event_and_its_key_are_written_together(tenant: Tenant) -> None:
+    task_id = json.loads(post(tenant, event()).content)["task"]
+    again = json.loads(post(tenant, event()).content)["task"]
+
+    [row] = ReceivedEvent.objects.all()
+    [key] = IdempotencyKey.objects.all()
+    assert (row.task_id, key.task_id, again) == (task_id, task_id, task_id)
+    assert (key.state, key.scope, key.key_text) == (State.PENDING, "acme", "evt_1")

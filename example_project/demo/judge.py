@@ -1,0 +1,90 @@
+"""Passes judgement on a finished run: prints the figures, and what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .observe import duplicates_refused, takeovers
+from .report import print_problems
+from .verdict import Accepted, Observed, Verdict, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .chaos import Chaos
+    from .connections import Connections
+    from .observe import Observer
+    from .report import Report
+    from .sender import Sender
+    from .stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Who took part."""
+
+    stage: Stage
+    sender: Sender
+    observer: Observer
+    chaos: Chaos
+    connections: Connections
+
+    @property
+    def accepted(self) -> list[Accepted]:
+        """What the webhook answered with 202."""
+        return list(self.sender.outcome.accepted.values())
+
+
+def judge(run: Run, report: Report, *, quiet: bool) -> bool:
+    """Print the figures and the problems, and return whether there are none."""
+    observed = run.observer.observed()
+    judged = verdict(run.accepted, observed)
+    problems = [*run.sender.outcome.surprises, *_problems(run, quiet=quiet)]
+    report.table({**_figures(run, observed, judged), "seconds": f"{report.seconds:.1f}"})
+    print_problems(judged, problems)
+    return judged.holds and not problems
+
+
+def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
+    """Say what kept the run from ending, or from showing anything."""
+    due = run.sender.plan.distinct + 1
+    if not quiet:
+        left = f"{run.observer.unfinished_keys()} keys unfinished, {run.observer.waiting_messages()} messages"
+        yield f"{left} left, or the poison was not refused at its second coming"
+    if len(run.accepted) != due:
+        yield f"{len(run.accepted)} of {due} events were accepted"
+    if len(run.stage.alive()) != len(run.stage.workers):
+        yield "a worker ended, or lacks a child"
+    if not (run.chaos.children_killed and run.chaos.workers_killed):
+        yield "nothing was killed, so nothing was shown"
+    if run.connections.spared:
+        yield "no connection was cut, so nothing was shown"
+
+
+def _figures(run: Run, observed: Observed, judged: Verdict) -> dict[str, object]:
+    gateway = run.observer.gateway("/stats")
+    poison = next((event for event in run.accepted if event.poison), None)
+    return {
+        "webhooks sent": run.sender.outcome.statuses.total(),
+        "distinct events": len(run.accepted),
+        "duplicates refused": duplicates_refused(),
+        "malformed refused": run.sender.outcome.refused,
+        "children killed": run.chaos.children_killed,
+        "workers killed": run.chaos.workers_killed,
+        "database connections cut": run.connections.database_cut,
+        "broker connections cut": run.connections.broker_cut,
+        "takeovers": takeovers(),
+        "charges due": sum(event.chargeable for event in run.accepted),
+        "charges booked": len(list(observed.booked)),
+        "notifications": len(list(observed.notified)),
+        "gateway charges": gateway["charges"],
+        "gateway raw calls": gateway["raw_calls"],
+        "gateway keys called twice": gateway["keys_called_twice"],
+        "poison: starts": observed.calls.get(poison.payment, 0) if poison else "unknown",
+        "poison: workers ended": observed.deaths.get(poison.event_id, 0) if poison else "unknown",
+        "poison: key": observed.key_states.get(poison.event_id, "none") if poison else "unknown",
+        "workers alive": len(run.stage.alive()),
+        "lost": len(judged.lost),
+        "doubled": len(judged.doubled),
+    }
