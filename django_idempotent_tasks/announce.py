@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 from django.db import transaction
 from django.dispatch import Signal
@@ -14,7 +13,11 @@ logger = logging.getLogger("django_idempotent_tasks")
 def announce(signal: Signal, *, sender: str | None, using: str, **arguments: object) -> None:
     """Send once the open transaction of ``using``, if any, has committed."""
     if signal.has_listeners(sender):
-        transaction.on_commit(partial(_send, signal, sender, arguments), using=using, robust=True)
+
+        def send() -> None:  # Django asks what fails for its name, which a partial does not have
+            _send(signal, sender, arguments)
+
+        transaction.on_commit(send, using=using, robust=True)
 
 
 def _send(signal: Signal, sender: str | None, arguments: dict[str, object]) -> None:

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
 
-from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
-from billiard.process import current_process
-from celery.exceptions import Ignore, Reject, Retry, WorkerShutdown, WorkerTerminate
+from celery.exceptions import Ignore, Reject, Retry
 from django.db import transaction
 
 from . import heartbeat, signals
 from .backoff import delay_of, retry_options
 from .context import Done, downstream_key, entered
-from .exceptions import LeaseLost, PoisonTask, TaskExit, TaskMemoryError
+from .endings import is_shutdown, ordinary, struck_by
+from .exceptions import LeaseLost, PoisonTask
 from .judgement import Judgement, judge
 from .ledger import Ledger
 from .message import Message
@@ -157,7 +156,7 @@ class Attempt:
             if not (unsure and self.settlement.is_completed()):
                 raise
             self.completed, self.result = True, done.result
-            if _is_shutdown(error):
+            if is_shutdown(error):
                 raise
         self.completed, self.result = True, done.result
 
@@ -171,7 +170,8 @@ class Attempt:
         return value
 
     def _ended_by(self, error: BaseException) -> Any:
-        if _is_shutdown(error):
+        error = struck_by(error)
+        if is_shutdown(error):
             if not self.completed:
                 self.settlement.release()
             raise error
@@ -199,7 +199,7 @@ class Attempt:
             case Reject():
                 self._rejected(error)
             case _:
-                self._failed(_ordinary(error))
+                self._failed(ordinary(error))
 
     def _asked_to_retry(self, retry: Retry) -> NoReturn:
         cause = retry.exc
@@ -266,32 +266,3 @@ class Attempt:
         if entry is not None and entry.runner_task_id not in {None, self.request.id}:
             come_back(self.task, seconds=max(entry.opens_in or 0.0, 1.0))  # another call runs it now
         raise Ignore  # another delivery of this very call runs it now
-
-
-def _is_shutdown(error: BaseException) -> bool:
-    """Whether the worker is being stopped (or a greenlet killed), as against ``sys.exit()`` in a body."""
-    if isinstance(error, Exception):
-        return False
-    if isinstance(error, WorkerShutdown | WorkerTerminate):
-        return True
-    if isinstance(error, KeyboardInterrupt):
-        return bool(
-            current_process().name == "MainProcess"
-        )  # a pool child is deaf to Ctrl-C: its body raised it
-    return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
-
-
-def _ordinary(error: BaseException) -> BaseException:
-    """An error Celery treats as one: MemoryError would end its worker, an exit be requeued for ever."""
-    if isinstance(error, MemoryError):
-        return _caused(TaskMemoryError("The task ran out of memory."), error)
-    if isinstance(error, SystemExit):
-        return _caused(TaskExit(f"The task called sys.exit({error.code!r})."), error)
-    if not isinstance(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
-        return _caused(TaskExit(f"The task raised {type(error).__name__}."), error)
-    return error
-
-
-def _caused(error: Exception, cause: BaseException) -> Exception:
-    error.__cause__ = cause
-    return error

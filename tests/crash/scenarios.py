@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 
 import django_idempotent_tasks
 from django_idempotent_tasks import heartbeat
@@ -16,7 +16,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from tests.crash.shop import LEASE, completing, refusing, retrying, returning
 from tests.crash.stage import Ends, Stage
-from tests.crash.world import DEAD
+from tests.crash.world import DEAD, die
 from tests.support.glitch import Glitch, Spot, files_of
 
 Act = Callable[[Stage], object]
@@ -41,7 +41,10 @@ FILES = files_of(
         )
     ),
     PACKAGE / "stores",
+    without=["clock.py"],
 )
+#: Where Django commits and rolls back.
+TRANSACTIONS = files_of(Path(transaction.__file__))
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Scenario:
     task: Any = completing
     state: State = State.SUCCEEDED
     effects: int = 1
-    #: With what errors its deliveries may end when nothing strikes.
+    #: With what errors its deliveries may end besides the one that strikes; Celery rejects a message
+    #: in whose ``retry()`` an error is raised.
     errors: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -92,10 +96,10 @@ def _sweep_after_the_lease(stage: Stage) -> None:
 
 def _die_in_the_body(stage: Stage) -> None:
     stage.call()
-    stage.world.deadly = "started"
-    code, _ = stage.world.run_mortal(stage.worker.work)
+    stage.world.then["started"] = die
+    code = stage.world.run_mortal(stage.worker.work)
     assert code == DEAD
-    stage.world.deadly = ""
+    stage.world.then.clear()
     stage.world.lose_worker()
 
 
@@ -117,7 +121,7 @@ def _deliver_twice(stage: Stage) -> None:
 
 COMPLETION = Scenario("a first run that completes with an effect", _call, _work)
 RETURN = Scenario("a first run that completes by return", _call, _work, returning, effects=0)
-RETRY = Scenario("a run that is retried once", _call, _work, retrying, errors=("Retry",))
+RETRY = Scenario("a run that is retried once", _call, _work, retrying, errors=("Retry", "Reject"))
 TAKEOVER = Scenario("a takeover", _die_in_the_body, _work_after_the_lease)
 REPLAY = Scenario("a replay", _deliver_twice, _work)
 DUPLICATE = Scenario("a refused duplicate", _call_again_meanwhile, _work)
@@ -129,24 +133,28 @@ SWEEP = Scenario("a sweep", _lose_worker_and_message, _sweep_after_the_lease)
 SCENARIOS = (COMPLETION, RETURN, RETRY, TAKEOVER, REPLAY, DUPLICATE, FAILURE, SWEEP)
 
 
-def spots_of(scenario: Scenario, alias: str) -> list[Spot]:
+def spots_of(scenario: Scenario, alias: str, files: frozenset[str] = FILES) -> list[Spot]:
     """List the lines of one clean run, the second one: caches are filled by then, as in a worker."""
     for _ in range(2):
         stage = scenario.begin(alias)
         connections[alias].close()  # as they are in a process that was forked for the run
         heartbeat._new_heart()
         with _statements(alias) as statements:
-            glitch = Glitch(FILES, lambda: _traces(stage, statements))  # noqa: B023
+            glitch = Glitch(files, lambda: _traces(stage, statements))  # noqa: B023
             spots = glitch.spots(lambda: scenario.act(stage))  # noqa: B023
         stage.recover()
         assert stage.faults(scenario.ends) == []
     return spots
 
 
-def between_effects(spots: list[Spot]) -> list[Spot]:
-    """Choose one line, the last, between any two things that can be seen from outside the process."""
-    last = {spot.marker: spot for spot in spots}
-    return list(last.values())
+def before_effects(spots: list[Spot]) -> list[Spot]:
+    """Choose the last line before each thing that can be seen from outside, and the last of all."""
+    return list({spot.marker: spot for spot in spots}.values())
+
+
+def after_effects(spots: list[Spot]) -> list[Spot]:
+    """Choose the first line of all, and the first after each thing that can be seen from outside."""
+    return list({spot.marker: spot for spot in reversed(spots)}.values())
 
 
 def first_visits(spots: list[Spot]) -> list[Spot]:

@@ -65,13 +65,19 @@ def write_effect(task: Any, key: str) -> dict[str, Any]:
     return {"key": key, "charged": now.downstream_key("charge")}
 
 
+def complete(task: Any, key: str) -> dict[str, Any]:
+    """Write an effect and complete the key in one transaction; its result."""
+    with task.idempotency.complete() as done:
+        done.result = write_effect(task, key)
+    task.app.world.tell("completed", key=key)
+    return dict(done.result)
+
+
 @guarded()
 def completing(self: Any, key: str) -> dict[str, Any]:
     """Charge, then write an effect and complete the key in one transaction."""
     charge(self, key)
-    with self.idempotency.complete() as done:
-        done.result = write_effect(self, key)
-    return dict(done.result)
+    return complete(self, key)
 
 
 @guarded()
@@ -87,9 +93,7 @@ def retrying(self: Any, key: str) -> dict[str, Any]:
     charge(self, key)
     if self.request.retries == 0:
         raise self.retry(countdown=0)
-    with self.idempotency.complete() as done:
-        done.result = write_effect(self, key)
-    return dict(done.result)
+    return complete(self, key)
 
 
 @guarded()

@@ -57,11 +57,14 @@ class Strike:
         """Let it happen and recover; what is wrong then."""
         stage = self.scenario.begin(alias)
         stage.world.ended.clear()
-        code, _ = stage.world.run_mortal(lambda: self._happen(stage))
+        before = stage.look()
+        code = stage.world.run_mortal(lambda: self._happen(stage))
         if code != 0:
             return [f"the process ended with {code}"]
         left, ended = stage.look(), stage.ended
-        found = [*self._faults_of_ending(ended, left), *self._faults_of_process(stage.world.notes)]
+        found = [*self._faults_of_ending(ended, left), *self._faults_of_process(stage.world.noted)]
+        if left.state is State.RUNNING and left.token != before.token:
+            found.append("its lease has to run out")
         recovered = stage.recover()
         if left.state is State.SUCCEEDED and recovered != left:
             found.append(f"the key was {left} and is {recovered}")

@@ -4,50 +4,74 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.conftest import ALIASES
+from tests.crash.conftest import ALIASES, APPS
 from tests.crash.scenarios import (
     COMPLETION,
     FAILURE,
+    FILES,
     PACKAGE,
     RETRY,
     RETURN,
     TAKEOVER,
+    TRANSACTIONS,
     Scenario,
-    between_effects,
+    after_effects,
     first_visits,
     spots_of,
 )
 from tests.crash.strikes import INTERRUPT, SHUTDOWN, SOFT_LIMIT, Signal, Strike
+from tests.support.glitch import Spot
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES)
+pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
 each_signal = pytest.mark.parametrize("signal", [SOFT_LIMIT, SHUTDOWN, INTERRUPT], ids=str)
 
 
-def faults_of(strikes: list[Strike], alias: str) -> dict[str, list[str]]:
-    """What is wrong after each of the strikes, where anything is."""
-    found = {str(strike): strike.faults(alias) for strike in strikes}
-    return {strike: faults for strike, faults in found.items() if faults}
+def strike(
+    signal: Signal, spots: list[Spot], scenario: Scenario, alias: str, files: frozenset[str] = FILES
+) -> None:
+    """Let the signal strike at each of the spots, one after the other, and find nothing wrong."""
+    strikes = [Strike(signal, spot, scenario, files) for spot in spots]
+    faults = [f"{each}: {fault}" for each in strikes for fault in each.faults(alias)]
+    assert not faults, "\n".join(faults)
 
 
 @each_signal
 @pytest.mark.parametrize("scenario", [COMPLETION, RETURN], ids=str)
-def test_a_signal_between_any_two_effects_leaves_nothing_to_guess(
+def test_a_signal_after_any_effect_leaves_nothing_to_guess(
     scenario: Scenario, signal: Signal, alias: str
 ) -> None:
-    spots = between_effects(spots_of(scenario, alias))
-    assert faults_of([Strike(signal, spot, scenario) for spot in spots], alias) == {}
+    strike(signal, after_effects(spots_of(scenario, alias)), scenario, alias)
 
 
+def lines_of(module: str, scenario: Scenario, alias: str) -> list[Spot]:
+    """List the lines of one of our modules that a clean run comes by, each once."""
+    file = str(PACKAGE / f"{module}.py")
+    return [spot for spot in first_visits(spots_of(scenario, alias)) if spot.file == file]
+
+
+@pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
 def test_a_signal_at_the_heart_leaves_it_beating_for_nobody(alias: str) -> None:
-    heart = str(PACKAGE / "heartbeat.py")
-    spots = [spot for spot in first_visits(spots_of(COMPLETION, alias)) if spot.file == heart]
-    assert faults_of([Strike(SOFT_LIMIT, spot, COMPLETION) for spot in spots], alias) == {}
+    strike(SOFT_LIMIT, lines_of("heartbeat", COMPLETION, alias), COMPLETION, alias)
+
+
+@pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("scenario", [TAKEOVER, FAILURE], ids=str)
+def test_a_signal_as_receivers_are_told_leaves_what_they_are_told_of(scenario: Scenario, alias: str) -> None:
+    strike(SOFT_LIMIT, lines_of("announce", scenario, alias), scenario, alias)
+
+
+@pytest.mark.parametrize("signal", [SOFT_LIMIT, SHUTDOWN], ids=str)
+def test_a_signal_as_a_transaction_ends_is_not_taken_for_an_error_of_the_database(
+    signal: Signal, alias: str
+) -> None:
+    """Django, struck between its own lines, raises an error of its own or stays inside the block."""
+    spots = [spot for spot in spots_of(COMPLETION, alias, TRANSACTIONS) if spot.function == "__exit__"]
+    strike(signal, spots, COMPLETION, alias, TRANSACTIONS)
 
 
 @pytest.mark.slow
-@each_signal
+@pytest.mark.parametrize("signal", [SOFT_LIMIT, SHUTDOWN], ids=str)
 @pytest.mark.parametrize("scenario", [COMPLETION, RETURN, RETRY, TAKEOVER, FAILURE], ids=str)
 def test_a_signal_at_any_line_leaves_nothing_to_guess(scenario: Scenario, signal: Signal, alias: str) -> None:
-    strikes = [Strike(signal, spot, scenario) for spot in first_visits(spots_of(scenario, alias))]
-    assert faults_of(strikes, alias) == {}
+    strike(signal, first_visits(spots_of(scenario, alias)), scenario, alias)

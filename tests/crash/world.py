@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
+import logging
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -15,6 +18,8 @@ from typing import Any, NoReturn
 
 from django.db import connections
 from kombu.utils import json as wire
+
+from tests.support.processes import _die_with_parent as die_with_parent
 
 #: How a process ends that dies where it was told to, and one in which something unexpected happened.
 DEAD, BROKEN = 99, 98
@@ -64,13 +69,15 @@ class World:
 
     parcels: dict[int, Parcel] = field(default_factory=dict)
     started: list[dict[str, Any]] = field(default_factory=list)
+    #: The completions that bodies have seen.
+    completed: list[dict[str, Any]] = field(default_factory=list)
     #: How Celery took each delivery: the class of its error, if any, and whether the process ends by it.
     ended: list[dict[str, Any]] = field(default_factory=list)
     #: What a process had to say to the test itself.
-    notes: list[dict[str, Any]] = field(default_factory=list)
+    noted: list[dict[str, Any]] = field(default_factory=list)
     told: int = 0
-    #: The event after which the process that tells it dies.
-    deadly: str = ""
+    #: What the process that first tells of an event does next, by the event.
+    then: dict[str, Callable[[], object]] = field(default_factory=dict)
     _pipe: int | None = None
 
     def tell(self, event: str, **facts: Any) -> None:
@@ -79,8 +86,9 @@ class World:
         if self._pipe is not None:
             os.write(self._pipe, text.encode() + b"\n")
         self._happen(text)
-        if event == self.deadly:
-            die()
+        act = self.then.pop(event, None)
+        if act is not None:
+            act()
 
     def _happen(self, text: str) -> None:
         facts = wire.loads(text)
@@ -89,17 +97,17 @@ class World:
             case "sent":
                 self.parcels[self.told] = Parcel(**facts)
             case "taken":
-                self.parcels[facts["number"]].taken = True
+                self._take(facts["number"])
             case "acknowledged":
-                del self.parcels[facts["number"]]
+                self.parcels.pop(facts["number"], None)
             case "requeued":
                 self._requeue(facts["number"])
-            case "started":
-                self.started.append(facts)
-            case "ended":
-                self.ended.append(facts)
-            case "noted":
-                self.notes.append(facts)
+            case record:
+                getattr(self, record).append(facts)
+
+    def _take(self, number: int) -> None:
+        if number in self.parcels:  # else it went to somebody else, and was acknowledged there
+            self.parcels[number].taken = True
 
     def _requeue(self, number: int) -> None:
         parcel = self.parcels.pop(number)
@@ -132,8 +140,12 @@ class World:
                 name: value for name, value in parcel.options.items() if name not in {"countdown", "eta"}
             }
 
-    def run_mortal(self, work: Callable[[], object]) -> tuple[int, int]:
-        """Run ``work`` in a process of its own; its exit code and its pid. What it told has happened."""
+    def run_mortal(self, work: Callable[[], object]) -> int:
+        """Run ``work`` in a process of its own, see :meth:`start_mortal`; its exit code."""
+        return self.start_mortal(work).join()
+
+    def start_mortal(self, work: Callable[[], object]) -> Mortal:
+        """Start ``work`` in a process of its own; what it tells has happened here once it is joined."""
         _leave_sqlite()
         reading, writing = os.pipe()
         pid = _fork()
@@ -142,23 +154,50 @@ class World:
             self._pipe = writing
             _end_after(work)
         os.close(writing)
+        return Mortal(pid, self, reading)
+
+    def hear(self, reading: int) -> None:
+        """Let everything happen that a process has told, until it ends."""
         with os.fdopen(reading) as pipe:
             for line in pipe:
                 self._happen(line)
-        _, status = os.waitpid(pid, 0)
-        return os.waitstatus_to_exitcode(status), pid
-
-    def starts(self, task_id: str) -> list[dict[str, Any]]:
-        """List the runs of a call's body."""
-        return [start for start in self.started if start["task_id"] == task_id]
 
     def __str__(self) -> str:
         return json.dumps({"queue": [str(parcel) for parcel in self.parcels.values()], "runs": self.started})
 
 
+@dataclass(frozen=True)
+class Mortal:
+    """A process that may die."""
+
+    pid: int
+    world: World
+    reading: int
+
+    def join(self) -> int:
+        """Wait until it is gone; its exit code, negative for a signal."""
+        self.world.hear(self.reading)
+        _, status = os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    def wait_until_stopped(self) -> None:
+        """Wait until it stands still."""
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def go_on(self) -> int:
+        """Let it go on to its end; its exit code."""
+        os.kill(self.pid, signal.SIGCONT)
+        return self.join()
+
+
 def die() -> NoReturn:
     """End this process: nothing runs after it, the kernel closes what it had open."""
     os._exit(DEAD)
+
+
+def stop() -> None:
+    """Stand still until somebody lets this process go on."""
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _fork() -> int:
@@ -177,6 +216,9 @@ def _leave_sqlite() -> None:
 
 def _end_after(work: Callable[[], object]) -> NoReturn:
     code = BROKEN
+    die_with_parent()
+    gc.disable()  # it would write to, and so copy, every page that is shared with the parent
+    logging.disable()  # pytest would keep the records, they the errors, and those the frames of attempts
     faulthandler.dump_traceback_later(LONGEST, exit=True, file=2)
     try:
         with _own_connections():

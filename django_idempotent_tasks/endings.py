@@ -1,0 +1,61 @@
+"""What an error that ended a body is: a stop of the worker, a signal in disguise, or the body's own."""
+
+from __future__ import annotations
+
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
+from billiard.process import current_process
+from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
+from django.db import Error as DatabaseError
+
+from .exceptions import TaskExit, TaskMemoryError
+
+_SIGNALS = (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt)
+
+
+def struck_by(error: BaseException) -> BaseException:
+    """The signal behind an error of the database, or the error itself.
+
+    A signal that strikes as ``atomic()`` ends leaves its transaction open, and Django's next call
+    raises the driver's refusal to change anything in it, with the signal as its context.
+    """
+    behind: BaseException | None = error
+    while isinstance(behind, DatabaseError) or (behind is not None and _is_drivers(behind)):
+        behind = behind.__context__
+    return behind if isinstance(behind, _SIGNALS) else error
+
+
+def _is_drivers(error: BaseException) -> bool:
+    """Whether an error is of the driver; Django sets its own on top of it."""
+    return any(
+        kind.__name__ == "Error" and kind.__module__.startswith(("psycopg", "sqlite3"))
+        for kind in type(error).__mro__
+    )
+
+
+def is_shutdown(error: BaseException) -> bool:
+    """Whether the worker is being stopped (or a greenlet killed), as against ``sys.exit()`` in a body."""
+    if isinstance(error, Exception):
+        return False
+    if isinstance(error, WorkerShutdown | WorkerTerminate):
+        return True
+    if isinstance(error, KeyboardInterrupt):
+        return bool(
+            current_process().name == "MainProcess"
+        )  # a pool child is deaf to Ctrl-C: its body raised it
+    return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
+
+
+def ordinary(error: BaseException) -> BaseException:
+    """An error Celery treats as one: MemoryError would end its worker, an exit be requeued for ever."""
+    if isinstance(error, MemoryError):
+        return _caused(TaskMemoryError("The task ran out of memory."), error)
+    if isinstance(error, SystemExit):
+        return _caused(TaskExit(f"The task called sys.exit({error.code!r})."), error)
+    if not isinstance(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
+        return _caused(TaskExit(f"The task raised {type(error).__name__}."), error)
+    return error
+
+
+def _caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
