@@ -50,7 +50,12 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.matrix migrations
 
+# Two parts compare with peers; those that cannot be installed are left out, and it says so.
 bench: $(INSTALLED)
+ifneq ($(filter crash reserve,$(ARGS)),)
+	-@$(BIN)/python -c 'import celery_once, celery_singleton' 2>/dev/null \
+		|| $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+endif
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:

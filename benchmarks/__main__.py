@@ -8,21 +8,29 @@ import shutil
 import signal
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import django
 
 from benchmarks.environment import set_servers
+from benchmarks.part import Report
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
-NOTES = """\
-Ratios are to the variant named beside them, measured in the same rounds: of the medians; the median of the
-rounds' ratios; their extremes; and of the processor time, which other work on the machine disturbs least.
-"ms" is processor time a task. Every task writes one row in a transaction; messages are acknowledged late.
-"stock" opens a database connection for each task, as Celery does; all others keep theirs{checked}.
-A stored message here is {message} characters long. "commits" are of transactions that changed something.
+DESCRIPTION = """\
+throughput (the default) measures what the package costs, in about five minutes.
+crash kills children and workers, sends duplicates and lets tasks retry, for this package and its peers side
+by side, in about four minutes.
+reserve times senders beside their peers, the relay and pruning, in about one minute.
+"make bench" installs the peers; one that is not there is left out.
+Exits 1 when something broke or was not done exactly once, never because something was slow.
 """
+#: Each part and its module, which needs the settings and is imported late.
+PARTS = {
+    "throughput": "benchmarks.throughput",
+    "crash": "benchmarks.crash_table.part",
+    "reserve": "benchmarks.reserve.part",
+}
 
 
 def main() -> int:
@@ -46,42 +54,60 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="under a minute: few tasks, rough figures")
-    parser.add_argument("--tasks", type=int, help="tasks in each round")
-    parser.add_argument("--rounds", type=int, help="rounds of each variant")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("part", nargs="?", choices=PARTS, default="throughput", help="what to run")
+    parser.add_argument("--quick", action="store_true", help="rough figures: few tasks, few kills")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
-    parser.add_argument(
+    _throughput_options(parser.add_argument_group("throughput"))
+    _crash_options(parser.add_argument_group("crash"))
+    return parser.parse_args()
+
+
+def _throughput_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--tasks", type=int, help="tasks in each round")
+    group.add_argument("--rounds", type=int, help="rounds of each variant")
+    group.add_argument(
         "--no-health-checks",
         dest="health_checks",
         action="store_false",
         help="kept connections are not tested before use (CONN_HEALTH_CHECKS off)",
     )
-    return parser.parse_args()
+
+
+def _crash_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--subjects", default="", metavar="NAME,NAME", help="only these, e.g. plain,once,ours")
+    group.add_argument("--kills", type=int, metavar="N", help="children killed to time the next claim (20)")
+    group.add_argument("--worker-kills", type=int, metavar="N", help="the same with whole workers (3)")
+    group.add_argument(
+        "--kombu-defaults",
+        action="store_true",
+        help="kill workers also where lost messages are looked for at kombu's own pace: three minutes more",
+    )
 
 
 def _run(options: argparse.Namespace, servers: Servers) -> int:
-    from benchmarks.fleet import BrokenBenchmark  # noqa: PLC0415  these need the settings
-    from benchmarks.session import Effort, Session  # noqa: PLC0415
+    from benchmarks.fleet import BrokenBenchmark  # noqa: PLC0415  it needs the settings
 
-    usual = Effort(50, 3, 30, seconds=20) if options.quick else Effort(200, 9, 300, seconds=220)
-    effort = replace(usual, tasks=options.tasks or usual.tasks, rounds=options.rounds or usual.rounds)
     logs = fresh_directory("benchmarks")
     try:
-        results = Session(servers, logs, effort).run()
+        report: Report = import_module(PARTS[options.part]).run(options, servers, logs)
     except BrokenBenchmark as error:
         print(f"\n{error}\n\nThe workers' logs are in {logs}.")
         return 1
     except BaseException:
         shutil.rmtree(logs, ignore_errors=True)
         raise
-    shutil.rmtree(logs, ignore_errors=True)
-    checked = " and test them first" if options.health_checks else ""
-    print(f"\n{results.tables()}\n")
-    print(NOTES.format(checked=checked, message=results.stored_message))
-    print(", ".join(f"{name} {value}" for name, value in results.machine.items()))
+    print(f"\n{report.text}")
     if options.json:
-        options.json.write_text(json.dumps(results.as_json(), indent=2) + "\n")
+        options.json.write_text(json.dumps(report.data, indent=2) + "\n")
+    if report.broken:
+        print("\n".join(["", "BROKEN:", *report.broken, "", f"The workers' logs are in {logs}."]))
+        return 1
+    shutil.rmtree(logs, ignore_errors=True)
     return 0
 
 

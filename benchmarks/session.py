@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from django.core.management import call_command
@@ -19,6 +17,7 @@ from benchmarks.figures import alternating
 from benchmarks.fleet import BrokenBenchmark, Fleet
 from benchmarks.handler import Bench
 from benchmarks.identity import identity_costs
+from benchmarks.machine import machine_now
 from benchmarks.memory import worker_memory
 from benchmarks.models import Work
 from benchmarks.report import Results
@@ -126,19 +125,3 @@ class Session:
     @property
     def _seconds(self) -> float:
         return time.monotonic() - self._began
-
-
-def machine_now() -> dict[str, object]:
-    """What the figures depend on."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('server_version'), current_setting('fsync')")
-        postgres, fsync = cursor.fetchone()
-    packages = ("celery", "django", "psycopg")
-    return {
-        "python": platform.python_version(),
-        "postgresql": postgres,
-        "fsync": fsync,
-        **{name: version(name) for name in packages},
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "load at the start": os.getloadavg(),
-    }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 GAP = "  "
 
 
-def render(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table as lines of text; the first column is text, the others are figures."""
+def render(headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Collection[int] = (0,)) -> str:
+    """The table as lines of text; ``texts`` are the columns of text, the others are figures."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     lines = [headers, ["-" * width for width in widths], *rows]
-    return "\n".join(_line(cells, widths) for cells in lines)
+    return "\n".join(_line(cells, widths, texts) for cells in lines)
 
 
 def figure(value: float | None, digits: int = 0) -> str:
@@ -24,7 +24,9 @@ def goal(value: float | None, sign: str, digits: int = 2) -> str:
     return "" if value is None else f"{sign} {value:,.{digits}f}"
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = zip(cells, widths, strict=True)
-    padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+def _line(cells: Sequence[str], widths: Sequence[int], texts: Collection[int]) -> str:
+    padded = [
+        cell.ljust(width) if number in texts else cell.rjust(width)
+        for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
     return GAP.join(padded).rstrip()
