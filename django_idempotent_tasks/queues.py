@@ -29,9 +29,13 @@ class Depths:
         return str(getattr(queue, "name", queue) or self._app.conf.task_default_queue)
 
     def _ask(self, name: str) -> int:
-        # A channel of its own: AMQP closes the one that asked for a queue that does not exist.
+        # Passive: a queue that does not exist is not created. On Redis nothing is created anyway, and the
+        # passive form asks for the key without kombu's global_keyprefix (kombu 5.7).
+        passive = self._connection.transport.driver_type != "redis"
         try:
+            # A channel of its own: AMQP closes the one that asked for a queue that does not exist.
             with self._connection.channel() as channel:
-                return int(channel.queue_declare(queue=name, passive=True).message_count)  # type: ignore[attr-defined]
+                declared = channel.queue_declare(queue=name, passive=passive)  # type: ignore[attr-defined]
+                return int(declared.message_count)
         except Exception:  # noqa: BLE001  every transport has its own errors
             return 0

@@ -94,6 +94,7 @@ class Relay:
         """In a forked child: leave the parent's connections alone, neither used nor closed."""
         _of_the_parent.append(self._idle)
         self._idle = deque()
+        self._closed_until = 0.0
 
 
 def _collapse(connection: Connection) -> None:

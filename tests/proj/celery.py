@@ -9,7 +9,9 @@ import time
 from celery import Celery, signals
 
 app = Celery(
-    "tests.proj", set_as_current=False, include=["tests.proj.tasks", "tests.proj.endings", "tests.proj.death"]
+    "tests.proj",
+    set_as_current=False,
+    include=["tests.proj.tasks", "tests.proj.endings", "tests.proj.death", "tests.proj.reserving"],
 )
 app.config_from_object("tests.proj.celery_config")
 

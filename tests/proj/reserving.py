@@ -1,0 +1,14 @@
+"""Reserved tasks of the worker processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.proj.tasks import begin, complete_with_effect, guarded
+
+
+@guarded(name="proj.ordering", reserve=True, max_crashes=20)
+def ordering(self: Any, key: str, *, gated: bool = False) -> dict[str, Any]:
+    """Write one effect, in the transaction that completes the key."""
+    begin(self, key, gated=gated)
+    return complete_with_effect(self, key)
