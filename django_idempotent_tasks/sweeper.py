@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import dataclass
 from uuid import uuid4
 
 from celery import Celery
@@ -43,31 +44,53 @@ os.register_at_fork(
 )
 
 
-def sweep_once(app: Celery, store: LedgerStore) -> int:
-    """Free and send one bite; how many rows need no further look now. Raises what the database raises.
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one bite did: the rows that it took, those of them that could not be sent, messages sent."""
 
-    Rows that could not be sent are not counted: they wait for the next sweep, or this one would never end.
-    """
+    rows: list[Due]
+    unsent: list[Due]
+    sent: int
+
+    @property
+    def moved(self) -> int:
+        """How many rows need no further look now.
+
+        Rows that could not be sent wait for the next sweep, or this one would never end.
+        """
+        return len(self.rows) - len(self.unsent)
+
+
+def sweep_once(app: Celery, store: LedgerStore) -> int:
+    """Free and send one bite; how many rows need no further look now. Raises what the database raises."""
+    return sweep_bite(app, store).moved
+
+
+def sweep_bite(app: Celery, store: LedgerStore) -> Swept:
+    """Free and send one bite. Raises what the database raises."""
     rows = store.sweep(bite=BITE, republish=settings().republish_after)
-    unsent = _send([row for row in rows if row.publish], app, store)
+    unsent, sent = _send([row for row in rows if row.publish], app, store)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
     store.sum_duplicates(bite=1000)
-    return len(rows) - len(unsent)
+    return Swept(rows, unsent, sent)
 
 
-def _send(rows: list[Due], app: Celery, store: LedgerStore) -> list[Due]:
-    """Send each row's message on one connection of its own; those that could not be sent."""
+def _send(rows: list[Due], app: Celery, store: LedgerStore) -> tuple[list[Due], int]:
+    """Send each row's message on one connection of its own; which could not be sent, and how many were."""
     if not rows:
-        return []
+        return [], 0
+    sent = 0
     try:
         with bounded_connection(app) as connection:
             connection.ensure_connection(max_retries=1, timeout=2)
             post = _Post(app, store, connection)
-            return [row for row in rows if not post.send(row)]
+            unsent = [row for row in rows if not post.send(row)]
+            sent = post.sent
     except Exception as error:  # noqa: BLE001  every transport has its own errors
         logger.warning("The sweeper cannot reach the broker (%r); %d rows wait", error, len(rows))
-        return rows
+        return rows, sent
+    return unsent, sent
 
 
 class _Post:
@@ -78,6 +101,7 @@ class _Post:
         self.store = store
         self.connection = connection
         self.depths = Depths(app, connection)
+        self.sent = 0
 
     def send(self, row: Due) -> bool:
         """Whether nothing is left to do for the row now."""
@@ -98,6 +122,7 @@ class _Post:
 
     def _publish(self, row: Due, message: Message) -> bool:
         message.publish(self.app, connection=self.connection)
+        self.sent += 1
         logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
         return True
 
@@ -118,10 +143,14 @@ class _Post:
 
 
 class Sweeper:
-    """The thread in a worker's parent process: any number may run, one at a time leads."""
+    """The thread in a worker's parent process, or a process of its own: any number may run, one leads.
 
-    def __init__(self, app: Celery) -> None:
+    ``database`` is the alias of the ledger; by default what the settings say.
+    """
+
+    def __init__(self, app: Celery, *, database: str | None = None) -> None:
         self.app = app
+        self.database = database
         self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{uuid4().hex[:12]}"
         self._stopped = threading.Event()
         self._leads = False
@@ -133,8 +162,22 @@ class Sweeper:
 
     def stop(self, *, timeout: float = 3.0) -> None:
         """End, and resign at once so that another worker need not wait for the lease."""
-        self._stopped.set()
+        self.end()
         self._thread.join(timeout)
+        self._resign()
+
+    def run(self) -> None:
+        """Lead and sweep in the calling thread until another one calls :meth:`end`; then resign."""
+        try:
+            self._run()
+        finally:
+            self._resign()
+
+    def end(self) -> None:
+        """Ask it to end, without waiting. Not from a signal handler of the thread that runs it."""
+        self._stopped.set()
+
+    def _resign(self) -> None:
         if self._leads:
             self._guarded(lambda store: store.resign(DUTY, holder=self.holder))
 
@@ -166,7 +209,7 @@ class Sweeper:
         """One bite: on a connection that lives as long as it, under the lock that a fork takes."""
         with _bite_lock:
             try:
-                with get_store().side_connection() as store:
+                with get_store(self.database).side_connection() as store:
                     return work(store)  # type: ignore[operator]
             except DatabaseError as error:
                 logger.warning("The sweeper cannot reach the ledger: %s", error)

@@ -1,0 +1,1 @@
+"""The command ``manage.py idem``: one module for each thing that an operator asks or does."""

@@ -1,0 +1,110 @@
+"""What is typed after ``manage.py idem``, turned into values, from the shell and from ``call_command``."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, ArgumentTypeError
+from datetime import timedelta
+from typing import Any, NoReturn
+from uuid import UUID
+
+from django.core.management.base import CommandParser
+
+from ..durations import LONGEST
+from ..states import State
+from .report import Options, could_not_run
+
+_DURATION = re.compile(r"(\d+)\s*([smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Parser(CommandParser):
+    """A parser whose errors end with exit code 2 also where the command is called by a program."""
+
+    def error(self, message: str) -> NoReturn:
+        if self.called_from_command_line:
+            super().error(message)
+        raise could_not_run(f"{message}. {self.format_usage().strip()}")
+
+
+def duration(value: object) -> timedelta:
+    """A timedelta of ``90``, ``90s``, ``15m``, ``2h``, ``7d``."""
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None or (seconds := int(match[1]) * _UNITS[match[2]]) > LONGEST:
+        msg = f"{value!r} is no duration; write 90s, 15m, 2h or 7d"
+        raise ArgumentTypeError(msg)
+    return timedelta(seconds=seconds)
+
+
+def digest(value: object) -> UUID:
+    """A key's digest in full, as ``idem keys list`` prints it."""
+    try:
+        return UUID(str(value))
+    except ValueError:
+        msg = f"{value!r} is no digest; 'idem keys list' prints them in full"
+        raise ArgumentTypeError(msg) from None
+
+
+def state(value: object) -> State:
+    """A state by its name."""
+    try:
+        return State[str(value).upper()] if not isinstance(value, State) else value
+    except KeyError:
+        msg = f"{value!r} is no state; use one of {', '.join(each.name.lower() for each in State)}"
+        raise ArgumentTypeError(msg) from None
+
+
+def count(value: object) -> int:
+    """A whole number above 0."""
+    if not re.fullmatch(r"[1-9]\d{0,8}", str(value)):
+        msg = f"{value!r} is no whole number between 1 and 999999999"
+        raise ArgumentTypeError(msg)
+    return int(str(value))
+
+
+def seconds(value: object) -> float:
+    """A number of seconds, 0 or more."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1
+    if not 0 <= number <= LONGEST:
+        msg = f"{value!r} is no number of seconds"
+        raise ArgumentTypeError(msg)
+    return number
+
+
+_TYPES = {
+    "digest": digest,
+    "older_than": duration,
+    "state": state,
+    "limit": count,
+    "bite": count,
+    "pause": seconds,
+    "max_seconds": seconds,
+}
+
+
+def checked(options: Options) -> dict[str, Any]:
+    """The options with their values in our types: ``call_command`` passes keywords on as they are given."""
+    values = dict(options)
+    for name, convert in _TYPES.items():
+        if values.get(name) is not None:
+            try:
+                values[name] = convert(values[name])
+            except ArgumentTypeError as error:
+                raise could_not_run(f"{name}: {error}") from None
+    return values
+
+
+def add_common(parser: CommandParser) -> None:
+    """What every sub-command takes; Django's own options may also follow the sub-command."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what is printed")
+    parser.add_argument("--database", metavar="ALIAS", help="the ledger's database; default: the setting")
+    parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=SUPPRESS, help=SUPPRESS)
+    for name in ("--settings", "--pythonpath"):
+        parser.add_argument(name, default=SUPPRESS, help=SUPPRESS)
+    for name in ("--traceback", "--no-color", "--force-color"):
+        parser.add_argument(name, action="store_true", default=SUPPRESS, help=SUPPRESS)

@@ -1,0 +1,68 @@
+"""``manage.py idem``: look at the ledger, sweep it, prune it, release and cancel keys."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import Error as DatabaseError
+from django.db import connections
+
+from ...conf import settings
+from ...exceptions import ConfigurationError
+from ...stores import LedgerStore, get_store
+from ..arguments import checked
+from ..parser import add_commands
+from ..report import Report, could_not_run
+
+
+class Command(BaseCommand):
+    """Exit code 0: fine; 1: there are findings; 2: it could not run, and the error says what to do."""
+
+    help = "Look at the ledger of idempotent tasks, sweep it, prune it, release and cancel keys."
+    # One task with a wrong option must not keep an operator from looking.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_commands(parser)
+
+    def handle(self, **options: Any) -> None:
+        form = options["format"]
+        report = self._report(checked(options), aloud=form == "text" and options["verbosity"] > 0)
+        self.stdout.write(report.render(form))
+        if report.code:
+            sys.exit(report.code)
+
+    def _report(self, options: dict[str, Any], *, aloud: bool) -> Report:
+        try:
+            store = _ledger(options["database"])
+            report: Report = options["action"](store, options, self._say if aloud else _silent)
+        except ConfigurationError as error:
+            raise could_not_run(str(error)) from error
+        except DatabaseError as error:
+            raise could_not_run(_database_remedy(error)) from error
+        return report
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def _silent(line: str) -> None:
+    """JSON is one document."""
+
+
+def _ledger(alias: str | None) -> LedgerStore:
+    """The store of ``--database``, or of the settings."""
+    if alias is not None and alias not in connections:
+        raise could_not_run(f"No database {alias!r} in DATABASES; use one of {', '.join(connections)}.")
+    return get_store(alias or settings().database)
+
+
+def _database_remedy(error: DatabaseError) -> str:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return (
+        f"The ledger's database did not do it ({first}). Is it up, and are its tables there"
+        " (manage.py migrate django_idempotent_tasks)?"
+    )

@@ -1,0 +1,59 @@
+"""``idem prune``: deletes what is past its time, in bites, until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+
+from ..conf import settings
+from ..pruning import PRUNED, prune_bite
+from ..stores import LedgerStore
+from .counts import Count, answered_past_their_time, duplicates_past_their_time, past_their_time
+from .moments import database_now
+from .report import Options, Report, Say
+
+
+def prune(store: LedgerStore, options: Options, say: Say) -> Report:
+    """Delete with ``--yes``, count without."""
+    if not options["yes"]:
+        return _planned(store)
+    deleted: Counter[str] = Counter()
+    left = False
+    for bite, left in _bites(store, options):
+        deleted.update(bite)
+        if left:
+            say(f"{_listed(deleted)} deleted ...")
+    lines = [f"Deleted: {_listed(deleted)}."]
+    if left:
+        lines.append("Stopped at --max-seconds; more is left.")
+    return Report({"outcome": "done", "deleted": dict(deleted), "more": left}, lines)
+
+
+def _bites(store: LedgerStore, options: Options) -> Iterator[tuple[dict[str, int], bool]]:
+    """What each bite deleted, and whether there may be more of it."""
+    limit, size = options["max_seconds"], options["bite"]
+    end = None if limit is None else time.monotonic() + limit
+    while True:
+        bite = prune_bite(store, bite=size)
+        left = max(bite.values()) >= size
+        yield bite, left
+        if not left or (end is not None and time.monotonic() >= end):
+            return
+        time.sleep(options["pause"])
+
+
+def _planned(store: LedgerStore) -> Report:
+    alias, now = store.connection.alias, database_now(store)
+    counts = {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED}
+    counts["answered"] = answered_past_their_time(alias, now)
+    before = now - timedelta(seconds=settings().retention)
+    counts["duplicates"] = duplicates_past_their_time(alias, before)
+    lines = [f"Dry run: would delete {_listed(counts)}.", "Say --yes to do it."]
+    facts = {name: count.facts() for name, count in counts.items()}
+    return Report({"outcome": "dry run", "past_their_time": facts}, lines)
+
+
+def _listed(counts: dict[str, Count] | dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())

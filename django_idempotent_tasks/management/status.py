@@ -1,0 +1,216 @@
+"""``idem status``: how many keys are where, who sweeps, and what needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count as Counted
+from django.db.models import Min, Q
+
+from ..models import IdempotencyKey, Leader
+from ..states import State
+from ..stores import LedgerStore
+from ..sweeper import DUTY
+from .counts import Count, capped, of_state
+from .moments import database_now
+from .pending import waits_for_its_eta
+from .report import FINDINGS, FINE, Options, Report, Say
+from .text import harmless, since, span, table
+
+#: A sweep comes every few seconds: what is late by more has been left behind.
+LATE = timedelta(minutes=1)
+#: A message that was sent so often by the sweeper, with growing waits between, reaches no worker.
+SENT_IN_VAIN = 2
+#: Rows whose message is looked at for its ETA.
+SAMPLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that needs a person, and what to do; ``words`` may name the count."""
+
+    name: str
+    count: Count
+    words: str
+
+    @property
+    def text(self) -> str:
+        """The finding in a sentence or two."""
+        return self.words.format(self.count)
+
+
+@dataclass(slots=True)
+class Status:
+    """The numbers of one look."""
+
+    now: datetime
+    leader: Leader | None
+    states: dict[State, Mapping[str, Any]] = field(default_factory=dict)
+    unsent: Count = field(default_factory=lambda: Count(0))
+
+    def count(self, state: State, name: str = "number") -> Count:
+        """One number of a state: a bound where only a part of its keys was looked at."""
+        counts = self.states[state]
+        number, is_part = counts[name], capped(counts["number"]).is_bound
+        return Count(min(number, capped(number).number), is_part and number > 0)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether somebody leads the sweeper now."""
+        return self.leader is not None and self.leader.expires_at > self.now
+
+
+def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
+    """Look once. Findings are the exit code."""
+    seen = look(store)
+    found = findings(seen)
+    facts = {
+        "states": {state.name.lower(): _state_facts(seen, state) for state in State},
+        "oldest_pending_seconds": _age(seen),
+        "expired_leases": seen.count(State.RUNNING, "open").facts(),
+        "sweeper": _leader_facts(seen),
+        "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
+    }
+    return Report(facts, [*_lines(seen), *_finding_lines(found)], FINDINGS if found else FINE)
+
+
+def look(store: LedgerStore) -> Status:
+    """Read the numbers, a bounded part of an index for each state."""
+    alias, now = store.connection.alias, database_now(store)
+    seen = Status(now, Leader.objects.using(alias).filter(name=DUTY).first())
+    for state in State:
+        seen.states[state] = of_state(alias, state).aggregate(**_numbers(state, now))
+    seen.unsent = _unsent(alias, now)
+    return seen
+
+
+def _numbers(state: State, now: datetime) -> dict[str, Any]:
+    """What is counted of a state; of those that may be many only what the index holds."""
+    late = now - LATE
+    numbers: dict[str, Any] = {
+        "number": Counted("state"),
+        "due": Counted("state", filter=Q(due_at__lte=now)),
+    }
+    match state:
+        case State.PENDING | State.RETRY:
+            stuck = Q(due_at__lte=late) | Q(sends__gte=SENT_IN_VAIN)
+            if state is State.RETRY:  # its due time stays in open_at when the broker does not take it
+                stuck |= Q(due_at__lte=now, open_at__lte=late, sends=-1)
+            numbers |= {"stuck": Counted("state", filter=stuck), "oldest": Min("created_at")}
+        case State.RUNNING:
+            numbers["open"] = Counted("state", filter=Q(open_at__lte=now))
+            numbers["stuck"] = Counted("state", filter=Q(open_at__lte=late))
+        case State.FAILED | State.REVIEW:
+            numbers["kept"] = Counted("state", filter=Q(discarded_at__isnull=True))
+    return numbers
+
+
+def _unsent(alias: str, now: datetime) -> Count:
+    """PENDING keys for over a minute that no broker took. Their due time moves with each try."""
+    keys = IdempotencyKey.objects.using(alias)
+    tried = keys.filter(state=State.PENDING, sends=-1, due_at__gt=now - LATE, due_at__lte=now)
+    rows = list(tried.filter(created_at__lte=now - LATE).order_by("due_at")[: SAMPLE + 1])
+    late = [row for row in rows[:SAMPLE] if not waits_for_its_eta(row, now - LATE)]
+    return Count(len(late), len(rows) > SAMPLE and bool(late))
+
+
+def findings(seen: Status) -> list[Finding]:
+    """What needs a person, worst first."""
+    unled = Count(0 if seen.is_led else 1)
+    waiting = _sum(seen.count(State.PENDING, "stuck"), seen.unsent)
+    found = [
+        Finding(
+            "no_leader",
+            unled,
+            "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'idem sweep'.",
+        ),
+        Finding(
+            "expired_leases",
+            seen.count(State.RUNNING, "stuck"),
+            "{} lease(s) are over for more than a minute: nothing is stored to send again, or nobody sweeps."
+            " See 'idem keys list --state running'.",
+        ),
+        Finding(
+            "pending_overdue",
+            waiting,
+            "{} PENDING key(s) are overdue: does a worker consume their queue, does the broker take messages?"
+            " See 'idem keys list --state pending'.",
+        ),
+        Finding(
+            "retry_overdue",
+            seen.count(State.RETRY, "stuck"),
+            "{} RETRY key(s) are overdue: does a worker consume their queue, does the broker take messages?"
+            " See 'idem keys list --state retry'.",
+        ),
+        Finding(
+            "failed",
+            seen.count(State.FAILED, "kept"),
+            "{} key(s) FAILED: see 'idem keys list --state failed'.",
+        ),
+        Finding(
+            "review",
+            seen.count(State.REVIEW, "kept"),
+            "{} key(s) in REVIEW wait for a decision: see 'idem keys list --state review'.",
+        ),
+    ]
+    return [each for each in found if each.count.number]
+
+
+def _sum(*counts: Count) -> Count:
+    return Count(sum(each.number for each in counts), any(each.is_bound for each in counts))
+
+
+def _age(seen: Status) -> float | None:
+    """Of the oldest PENDING key among those that were looked at."""
+    oldest = seen.states[State.PENDING]["oldest"]
+    return None if oldest is None else round((seen.now - oldest).total_seconds(), 1)
+
+
+def _age_text(seen: Status) -> str:
+    age, bound = _age(seen), "at least " if seen.count(State.PENDING).is_bound else ""
+    return "none" if age is None else f"{bound}{span(age)}"
+
+
+def _state_facts(seen: Status, state: State) -> dict[str, object]:
+    return {**seen.count(state).facts(), "due": seen.count(state, "due").facts()}
+
+
+def _leader_facts(seen: Status) -> dict[str, object] | None:
+    leader = seen.leader
+    if leader is None or not seen.is_led:
+        return None
+    left = (leader.expires_at - seen.now).total_seconds()
+    return {"leader": leader.holder, "since": leader.since, "lease_left_seconds": round(left, 1)}
+
+
+def _lines(seen: Status) -> list[str]:
+    rows = [(state.name.lower(), seen.count(state), seen.count(state, "due")) for state in State]
+    return [
+        *table([("state", "keys", "due"), *rows]),
+        "",
+        *table(
+            [
+                ("sweeper", _leader_text(seen)),
+                ("oldest pending", _age_text(seen)),
+                ("expired leases", seen.count(State.RUNNING, "open")),
+            ]
+        ),
+    ]
+
+
+def _leader_text(seen: Status) -> str:
+    if seen.leader is None:
+        return "nobody leads, and nobody ever did"
+    holder = harmless(seen.leader.holder)
+    if seen.is_led:
+        return f"{holder} leads for {since(seen.leader.since, seen.now)}"
+    return f"nobody leads; {holder} did until {since(seen.leader.expires_at, seen.now)} ago"
+
+
+def _finding_lines(found: list[Finding]) -> list[str]:
+    if not found:
+        return ["", "Nothing needs a person."]
+    return ["", "Needs a person:", *(f"- {each.text}" for each in found)]

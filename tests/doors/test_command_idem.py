@@ -1,0 +1,137 @@
+"""``manage.py idem`` as a whole: how it is called, what it exits with, that it shows nothing dangerous."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_idempotent_tasks.management.commands.idem import Command
+from django_idempotent_tasks.management.text import harmless, span
+from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.testing.contract.bench import Bench
+
+pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
+
+#: An escape that clears a terminal, a bell, a C1 control, a change of direction, a line of its own.
+HOSTILE = "\x1b[2J\x07\x9b31m\u202egnp\nINJECTED"
+
+
+class Keys(Bench):
+    """Keys on one of the tests' databases."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+
+    def store(self) -> LedgerStore:
+        return get_store(self._alias)
+
+
+both = pytest.mark.parametrize("keys", [Keys("default"), Keys("sqlite")], ids=["default", "sqlite"])
+
+
+def idem(*words: object, **options: Any) -> tuple[int, str]:
+    """Run the command as a program does: its exit code and what it printed."""
+    printed = StringIO()
+    try:
+        call_command("idem", *words, stdout=printed, **options)
+    except SystemExit as end:
+        return int(str(end.code)), printed.getvalue()
+    return 0, printed.getvalue()
+
+
+def facts(keys: Keys, *words: object) -> tuple[int, Any]:
+    """Run it on the database of ``keys``: its exit code and its JSON document."""
+    code, printed = idem(*words, "--database", keys.alias, "--format", "json")
+    return code, json.loads(printed)
+
+
+def test_options_may_be_given_as_words_and_as_keywords() -> None:
+    keys = Keys("default")
+    other = Call(Identity(uuid4(), None, "8", None), "shop.other", "T", None)
+    wanted = keys.claimed()
+    keys.claimed(other)
+    for words, options in (
+        (["--task", "shop.charge"], {}),
+        ([], {"task": "shop.charge"}),
+        (["--task", "shop.charge"], {"older_than": "0s", "limit": 5, "state": "running"}),
+    ):
+        code, printed = idem("keys", "list", *words, format="json", **options)
+        assert (code, [key["digest"] for key in json.loads(printed)["keys"]]) == (0, [str(wanted.digest)])
+
+
+def test_the_shells_options_of_django_may_follow_the_sub_command() -> None:
+    parser = Command().create_parser("manage.py", "idem")
+    words = ["keys", "list", "--settings", "x.settings", "--traceback", "-v", "2", "--no-color"]
+    options = parser.parse_args(words)
+    found = (options.settings, options.traceback, options.verbosity, options.no_color)
+    assert found == ("x.settings", True, 2, True)
+    assert parser.parse_args(["keys", "list"]).traceback is False
+
+
+def test_a_wrong_word_ends_with_2_and_the_usage_in_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["nonsense"],
+        [],
+        ["keys"],
+        ["keys", "show", "not-a-digest"],
+        ["keys", "release", str(uuid4())],
+    ):
+        with pytest.raises(SystemExit) as end:
+            Command().run_from_argv(["manage.py", "idem", *words])
+        assert end.value.code == 2
+        assert "usage: manage.py idem" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "remedy"),
+    [
+        (["keys", "list", "--older-than", "soon"], {}, "write 90s, 15m, 2h or 7d"),
+        (["keys", "list"], {"older_than": "soon"}, "write 90s, 15m, 2h or 7d"),
+        (["keys", "list", "--state", "dead"], {}, "use one of pending, running, retry"),
+        (["keys", "list", "--limit", "0"], {}, "between 1 and"),
+        (["keys", "show", "abc"], {}, "'idem keys list' prints them in full"),
+        (["keys", "show"], {}, "Give a digest, or --task NAME and --key TEXT"),
+        (["prune", "--pause", "-1"], {}, "no number of seconds"),
+        (["status", "--database", "nope"], {}, "use one of default, sqlite"),
+    ],
+)
+def test_a_wrong_value_is_an_error_with_2_that_says_what_to_write(
+    words: list[str], options: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(CommandError, match=remedy) as error:
+        idem(*words, **options)
+    assert error.value.returncode == 2
+
+
+def test_a_wrong_setting_is_an_error_with_2(settings: Any) -> None:
+    settings.IDEMPOTENT_TASKS = {"LEESE": 5}
+    with pytest.raises(CommandError, match="Did you mean 'LEASE'") as error:
+        idem("status")
+    assert error.value.returncode == 2
+
+
+@both
+def test_a_tasks_text_can_do_nothing_to_a_terminal(keys: Keys) -> None:
+    identity = Identity(uuid4(), HOSTILE.replace("\n", ""), HOSTILE, None)
+    claim = keys.claimed(
+        Call(identity, f"shop.{HOSTILE}", HOSTILE, f'{{"v": 1, "args": ["{harmless(HOSTILE)}"]}}')
+    )
+    assert keys.fail(claim, error=json.dumps({"error": "E", "message": HOSTILE}))
+    for words in (["list"], ["show", claim.digest, "--payload"], ["cancel", claim.digest]):
+        for form in ("text", "json"):
+            _, printed = idem("keys", *words, "--database", keys.alias, "--format", form)
+            lines = printed.splitlines()
+            assert all(line.isprintable() for line in lines), printed
+            assert not any(line.startswith("INJECTED") for line in lines)
+    assert "\\x1b[2J" in idem("keys", "show", claim.digest, "--database", keys.alias)[1]
+
+
+def test_durations_are_told_in_their_two_largest_units() -> None:
+    told = [span(seconds) for seconds in (-1, 0.4, 59, 60, 3660, 86399, 90061)]
+    assert told == ["0 s", "0 s", "59 s", "1 m", "1 h 1 m", "23 h 59 m", "1 d 1 h"]
