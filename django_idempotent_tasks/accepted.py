@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery import states
 from celery.backends.base import DisabledBackend
 from celery.exceptions import TaskRevokedError
-from celery.result import AsyncResult
+from celery.exceptions import TimeoutError as CeleryTimeoutError
+from celery.result import (  # type: ignore[attr-defined]  # not all in the stubs
+    AsyncResult,
+    EagerResult,
+    assert_will_not_block,
+)
 from django.db import connections
 
 from .conf import settings
@@ -33,25 +39,55 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
 
     duplicate = False
     _cache: dict[str, Any] | None
-    #: Whether this process reserved it, in a transaction that may still be open.
-    reserved_here = False
 
-    def get(self, *args: Any, **kwargs: Any) -> Any:
+    def get(  # type: ignore[override]  # the rest by keyword only
+        self,
+        timeout: float | None = None,
+        propagate: bool = True,  # noqa: FBT001, FBT002  Celery's own
+        interval: float = 0.5,
+        **kwargs: Any,
+    ) -> Any:
         """The task's result.
 
         Raises :class:`OuterTransaction` inside the transaction that reserved the call: its message
-        goes out when that commits, so that waiting here would never end.
+        goes out when that commits, so that waiting here would never end. Raises
+        :class:`ResultNotStored` where only the ledger knows the call and has no result of it.
         """
-        if self.reserved_here and connections[settings().database].in_atomic_block:
+        if _is_held(self.id):
             msg = f"The message of {self.id} goes out when the open transaction commits; wait after that."
             raise OuterTransaction(msg)
-        self._get_task_meta()  # keeps the ledger's answer, if the work has ended
-        return super().get(*args, **kwargs)
+        meta = self._get_task_meta()  # keeps the ledger's answer, if the work has ended
+        if isinstance(self.backend, DisabledBackend) and not self.ignored:
+            if kwargs.get("disable_sync_subtasks", True):
+                assert_will_not_block()
+            meta = self._wait_for_the_ledger(timeout, interval)
+        if propagate and isinstance(meta["result"], ResultNotStored) and not self.ignored:
+            raise meta["result"]
+        return super().get(timeout, propagate, interval, **kwargs)
 
     def revoke(self, *args: Any, **kwargs: Any) -> None:
         """Revoke as Celery does, and cancel in the ledger, which outlives every worker's memory."""
         get_store().cancel_waiting(self.id, window=settings().redelivery_window)
         super().revoke(*args, **kwargs)
+
+    def keep(self, eager: EagerResult[Any]) -> None:
+        """Take over the outcome of a call that was run where it was made."""
+        self.ignored = False
+        self._cache = {
+            "task_id": self.id,
+            "status": eager.state,
+            "result": eager.result,
+            "traceback": eager.traceback,
+        }
+
+    def _wait_for_the_ledger(self, timeout: float | None, interval: float) -> dict[str, Any]:
+        """Without a backend nobody is told when the work ends: look again and again."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (meta := self._get_task_meta())["status"] not in states.READY_STATES:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise CeleryTimeoutError("The operation timed out.")
+            time.sleep(interval)
+        return meta
 
     def _get_task_meta(self) -> dict[str, Any]:
         if self._cache is not None:
@@ -59,7 +95,12 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         meta: dict[str, Any] = {"task_id": self.id, "status": states.PENDING, "result": None}
         if not isinstance(self.backend, DisabledBackend):
             meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
-        return self._from_ledger() or meta if meta["status"] == states.PENDING else meta
+        if meta["status"] in states.READY_STATES:
+            return meta
+        known = self._from_ledger()
+        if known is None or (meta["status"] != states.PENDING and known["status"] not in states.READY_STATES):
+            return meta
+        return known
 
     def _from_ledger(self) -> dict[str, Any] | None:
         row = _row(self.id)
@@ -69,6 +110,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         meta = {"task_id": self.id, "status": _CELERYS[state], "result": self._outcome(state, row)}
         if meta["status"] in states.READY_STATES:
             self._cache = meta
+            self.on_ready(self)
         return meta
 
     def _outcome(self, state: State, row: IdempotencyKey | AnsweredCall) -> Any:
@@ -90,3 +132,9 @@ def _row(task_id: str) -> IdempotencyKey | AnsweredCall | None:
     alias = settings().database
     key = IdempotencyKey.objects.using(alias).filter(task_id=task_id).first()
     return key or AnsweredCall.objects.using(alias).filter(task_id=task_id).first()
+
+
+def _is_held(task_id: str) -> bool:
+    """Whether the message of this call waits for the open transaction of this thread to commit."""
+    hooks = connections[settings().database].run_on_commit
+    return any(getattr(getattr(hook[1], "__self__", None), "held_call", None) == task_id for hook in hooks)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from celery.result import denied_join_result
+
 from .conf import settings
 from .message import Message
 
@@ -15,7 +17,11 @@ def runs_here() -> bool:
 
 
 def run_here(task: Any, message: Message) -> Any:
-    """Run a call as it would have arrived; its ETA is not waited for. Returns Celery's EagerResult."""
+    """Run a call as it would have arrived; its ETA is not waited for. Returns Celery's EagerResult.
+
+    Not for a message with a chain or a chord: Celery's ``apply`` would drop what follows.
+    """
     passing = ("eta", "expires")
     options = {name: value for name, value in message.options.items() if name not in passing}
-    return task.apply(list(message.args), dict(message.kwargs), **options)
+    with denied_join_result():
+        return task.apply(list(message.args), dict(message.kwargs), **options)

@@ -9,6 +9,8 @@ from .identity import KEY_TEXT_LENGTH, for_people, scope_problem
 from .outcomes import Identity
 
 _VERSION = 1
+#: Longest task id that the ledger can name.
+TASK_ID_LIMIT = 255
 _HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
@@ -50,6 +52,13 @@ def from_header(header: object, *, task_name: str, task_id: str) -> Identity | N
     return Identity(
         UUID(digest), scope, for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
     )
+
+
+def task_id_problem(task_id: str) -> str | None:
+    """What keeps the ledger from naming a call; None when nothing does."""
+    if len(task_id) > TASK_ID_LIMIT or "\0" in task_id:
+        return f"is over {TASK_ID_LIMIT} characters or has a NUL in it"
+    return None
 
 
 def is_reserved(header: object) -> bool:

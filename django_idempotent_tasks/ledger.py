@@ -184,6 +184,9 @@ class Ledger:
                 return Refused(IN_PROGRESS, entry.task_id, answer, entry.opens_in)
             case Step.REFUSE:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
+            case Step.ANSWER:
+                past = self.store.answer(call.identity.digest, task_id=call.task_id)
+                return Refused(COMPLETED, call.task_id, past or answer, None)
             case _:  # the same task id again: it was accepted before
                 return Refused(COMPLETED, call.task_id, answer, entry.opens_in)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .conf import settings
-from .identity import UNSET, identify, stated_digest
+from .identity import UNSET, stated_digest
 from .models import IdempotencyKey
 
 
@@ -26,13 +26,6 @@ def get_key(
         stated = None if scope is UNSET else scope
         digest = stated_digest(task.name, idempotency_key=idempotency_key, scope=stated)
     else:
-        digest = identify(
-            task.name,
-            task.idempotency_policy.key_rules,
-            args or (),
-            kwargs or {},
-            task_id="",
-            idempotency_key=idempotency_key,
-            scope=scope,
-        ).digest
+        identity = task.idempotency_identity(args, kwargs, idempotency_key=idempotency_key, scope=scope)
+        digest = identity.digest
     return IdempotencyKey.objects.using(settings().database).filter(digest=digest).first()

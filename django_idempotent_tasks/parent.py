@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import UUID
 
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
@@ -18,7 +19,7 @@ from .message import HEADER
 from .outcomes import Identity
 from .owner import instance
 from .results import encode_error
-from .states import Category, Reason
+from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -78,10 +79,11 @@ def install(app: Any) -> None:
                 type(task).Request = type(request.__name__, (ParentHook, request), {})
 
 
-def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
+def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool) -> None:
     """A revoked call's key ends as CANCELLED: without that its lease would bring it back.
 
-    An expired message ends only a key that was never started.
+    An expired message ends only a key that was never started. A copy that is dropped before it
+    starts leaves a delivery alone that runs meanwhile: only ``terminate`` ends that one.
     """
     if not getattr(sender, "idempotency_guarded", False):
         return
@@ -94,10 +96,15 @@ def cancel_revoked(sender: Any, request: Any, *, expired: bool) -> None:
         window = settings().redelivery_window
         if expired:
             store.expire(identity.digest, task_id=request.id, window=window)
-        else:
+        elif terminated or not _runs(store, identity.digest, request.id):
             store.cancel(identity.digest, window=window, task_id=request.id)
 
     breaker.guard(lambda: _on_own_connection(work))
+
+
+def _runs(store: LedgerStore, digest: UUID, task_id: str) -> bool:
+    entry = store.read(digest, task_id=task_id)
+    return entry is not None and entry.state is State.RUNNING and not entry.is_open
 
 
 def cancel_waiting(task_ids: Iterable[str]) -> None:
@@ -119,9 +126,8 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
 
     def work(store: LedgerStore) -> None:
         retention = settings().dead_letter_retention
-        store.fail_unknown(
-            identity.digest, task_id=task_id, sends=UNKNOWN_LIMIT, error=error, retention=retention
-        )
+        again = UNKNOWN_LIMIT - 1  # the first sending is not counted
+        store.fail_unknown(identity.digest, task_id=task_id, sends=again, error=error, retention=retention)
 
     breaker.guard(lambda: _on_own_connection(work))
 

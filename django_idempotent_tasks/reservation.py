@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,6 @@ from .relay import relay
 from .states import State
 from .stores import get_store
 from .submission import Submission
-from .verdict import COMPLETED, FAILED
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -56,6 +55,8 @@ class Reservation:
         self.message = self._message(args, kwargs, options)
         self.call = self._call()
         self.token = 0
+        #: The call, while its message waits for the open transaction to commit.
+        self.held_call: str | None = None
 
     def submit(self) -> Submission:
         """Reserve, and send once the open transaction has committed; or say who has the work.
@@ -70,12 +71,26 @@ class Reservation:
             case Refused() as refused:
                 return self._refused(refused)
             case Abandoned():
-                self._after_commit(self._publish_unreserved)
+                result = self._sent(self._publish_unreserved, self._unreserved)
             case Reserved(token):
                 self.token = token
-                if not far:
-                    self._after_commit(self._publish)
-        return self._submission(self._result(self.task_id), State.PENDING)
+                result = self._sent(self._leave_to_its_time if far else self._publish, self._stored)
+        return self._submission(result, State.PENDING)
+
+    def send_duplicate(self) -> AcceptedResult:
+        """Send a call that was not accepted; what becomes of it is decided where it arrives.
+
+        Raises what the transport raises, unless a transaction is open: then it is sent after the commit.
+        """
+        if self.task.app.conf.task_always_eager or self.ledger.store.connection.in_atomic_block:
+            return self._sent(self._publish_unreserved, self._unreserved)
+        self._publish_unreserved()
+        return self._result(self.task_id)
+
+    def record(self, submission: Submission) -> None:
+        """Note a duplicate that was not sent."""
+        holder = submission.result.id if submission.result is not None else ""
+        self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=holder)
 
     @property
     def is_in_canvas(self) -> bool:
@@ -117,8 +132,6 @@ class Reservation:
         return Call(self.identity, self.task.name, self.task_id, text)
 
     def _refused(self, refused: Refused) -> Submission:
-        if not self.is_in_canvas:
-            self.ledger.refuse(self.call, place="send", reason=refused.reason, holder=refused.holder)
         result = self._result(refused.holder) if refused.holder else None
         if result is not None:
             result.duplicate = True
@@ -130,43 +143,52 @@ class Reservation:
     def _result(self, task_id: str) -> AcceptedResult:
         result = AcceptedResult(task_id, backend=self.task.backend, app=self.task.app)
         result.ignored = bool(self.message.options.get("ignore_result"))
-        result.reserved_here = task_id == self.task_id
         return result
 
-    # -- after the commit --
+    def _stored(self) -> Message:
+        """The call as it was when it was made: its arguments may have been changed since."""
+        return Message.decode(self.call.task, self.call.message or "")
 
-    def _after_commit(self, send: Any) -> None:
-        # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
-        transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
+    def _unreserved(self) -> Message:
+        message = self._stored()
+        header = to_header(self.identity, task_name=self.task.name, task_id=self.task_id)
+        headers = {**message.options["headers"], HEADER: header}
+        return replace(message, options={**message.options, "headers": headers})
+
+    # -- sent: now in eager mode, else after the commit --
+
+    def _sent(self, send: Callable[[], None], message: Callable[[], Message]) -> AcceptedResult:
+        result = self._result(self.task_id)
+        if self.task.app.conf.task_always_eager:
+            result.keep(run_here(self.task, message()))
+        else:
+            self.held_call = self.task_id
+            # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
+            transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
+        return result
+
+    def _leave_to_its_time(self) -> None:
+        self.held_call = None
 
     def _publish(self) -> None:
-        if runs_here():
-            run_here(self.task, Message.decode(self.call.task, self.call.message or ""))
-        elif not relay.send(self.task.app, self.message):
+        self.held_call = None
+        if runs_here() and not self.is_in_canvas:
+            run_here(self.task, self._stored())
+        elif not relay.send(self.task.app, self._stored()):
             self._left_to_the_sweeper()
 
     def _publish_unreserved(self) -> None:
-        header = to_header(self.identity, task_name=self.task.name, task_id=self.task_id)
-        headers = {**self.message.options["headers"], HEADER: header}
-        options = {**self.message.options, "headers": headers}
-        replace(self.message, options=options).publish(self.task.app)
+        self.held_call = None
+        if runs_here() and not self.is_in_canvas:
+            run_here(self.task, self._unreserved())
+        else:
+            self._unreserved().publish(self.task.app)
 
     def _left_to_the_sweeper(self) -> None:
         try:
             self.ledger.store.send_failed(self.identity.digest, token=self.token)
         except DatabaseError:
             logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
-
-
-def submit_eagerly(task: Any, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]) -> Submission:
-    """Run the call here and now, as Celery's eager mode does, and say what became of its key."""
-    identity = from_header(options["headers"][HEADER], task_name=task.name, task_id=task_id)
-    result = task.apply_async(args, kwargs, task_id, **options)
-    entry = get_store().read(identity.digest, task_id=task_id) if identity else None
-    if identity is None or entry is None:  # it was not even claimed: the result holds the error
-        return Submission(result, created=False, state=State.FAILED, key="", reason=FAILED)
-    created = task_id in {entry.task_id, entry.runner_task_id}
-    return Submission(result, created, entry.state, identity.key_text, "" if created else COMPLETED)
 
 
 def _lineage(app: Any) -> dict[str, Any]:

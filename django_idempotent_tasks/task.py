@@ -12,14 +12,14 @@ from django.db import transaction
 from .conf import settings
 from .context import Idempotency, active
 from .detached import Detached
-from .exceptions import ConfigurationError, KeyReused
+from .exceptions import ConfigurationError
 from .header import from_header, to_header
 from .identity import UNSET, identify
 from .message import HEADER
 from .options import Policy, names_any_option, read_policy
+from .outcomes import Identity
 
 if TYPE_CHECKING:
-    from .reservation import Reservation
     from .submission import Submission
 
 
@@ -115,9 +115,9 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         is_copy = self._carries_identity(headers, task_id)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
         if not is_copy and self._reserves():
-            result = self._reserved(args, kwargs, task_id, {**options, "headers": headers})
-            if result is not None:
-                return result
+            from .sending import accept
+
+            return accept(self, self._policy(), args, kwargs, task_id, {**options, "headers": headers})
         return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
 
     def submit(
@@ -135,17 +135,14 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         Never raises for a duplicate; raises :class:`KeyReused` for another payload under the key
         and :class:`ConfigurationError` for a call that cannot be stored.
         """
-        policy = self._policy()
-        if not self.idempotency_guarded or policy.sensitive:
+        if not self.idempotency_guarded or self._policy().sensitive:
             msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
             raise ConfigurationError(msg)
+        from .sending import submit
+
         task_id = options.pop("task_id", None) or uuid()
         options["headers"] = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
-        if self.app.conf.task_always_eager:
-            from .reservation import submit_eagerly
-
-            return submit_eagerly(self, args, kwargs, task_id, options)
-        return self._reservation(args, kwargs, task_id, options).submit()
+        return submit(self, self._policy(), args, kwargs, task_id, options)
 
     def cancel(
         self,
@@ -198,66 +195,48 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
+    def idempotency_identity(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        *,
+        task_id: str = "",
+        idempotency_key: object = UNSET,
+        scope: object = UNSET,
+    ) -> Identity:
+        """The key, scope and fingerprint of such a call. Raises :class:`InvalidKey` as sending does."""
+        args, kwargs = self.idempotency_dumped(args, kwargs)
+        return identify(
+            self.name,
+            self._policy().key_rules,
+            args or (),
+            kwargs or {},
+            task_id=task_id,
+            idempotency_key=idempotency_key,
+            scope=scope,
+        )
+
+    def idempotency_dumped(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments as Celery sends them: pydantic models as what they dump to."""
+        dump = getattr(self, "_dump_pydantic_arguments", None)
+        return dump(args, kwargs) if dump is not None else (args, kwargs)
+
     def _reserves(self) -> bool:
-        policy = self._policy()
-        if self.app.conf.task_always_eager:
-            return False
-        from .fallback import runs_here
+        from .sending import reserves
 
-        return policy.reserve or (not policy.sensitive and runs_here())
-
-    def _reserved(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        """The result of a reserved call; None for a duplicate that a canvas waits for: it is sent."""
-        reservation = self._reservation(args, kwargs, task_id, options)
-        try:
-            submission = reservation.submit()
-        except KeyReused:
-            if reservation.is_in_canvas:
-                return None
-            raise
-        if not submission.created and reservation.is_in_canvas:
-            return None
-        refused = not submission.created and self._policy().on_duplicate == "raise"
-        if submission.result is None or refused:
-            raise reservation.refuse(submission)
-        parent = self.app.current_worker_task
-        if parent is not None and options.get("add_to_parent", True):
-            parent.add_trail(submission.result)
-        return submission.result
-
-    def _reservation(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Reservation:
-        from .reservation import Reservation
-
-        if self.typing:
-            self.__header__(*(args or ()), **(kwargs or {}))  # type: ignore[attr-defined]
-        return Reservation(self, self._policy(), *self._dumped(args, kwargs), task_id, options)
+        return reserves(self, self._policy())
 
     def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
         carried = (headers or {}).get(HEADER)
         return from_header(carried, task_name=self.name, task_id=task_id) is not None
 
-    def _dumped(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments as Celery sends them: pydantic models as what they dump to."""
-        dump = getattr(self, "_dump_pydantic_arguments", None)
-        return dump(args, kwargs) if dump is not None else (args, kwargs)
-
     def _identified(
         self, args: Any, kwargs: Any, task_id: str, headers: dict[str, Any] | None, key: object, scope: object
     ) -> dict[str, Any]:
         """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
-        policy = self._policy()
         if self._carries_identity(headers, task_id):
             return dict(headers or {})
-        args, kwargs = self._dumped(args, kwargs)
-        identity = identify(
-            self.name,
-            policy.key_rules,
-            args or (),
-            kwargs or {},
-            task_id=task_id,
-            idempotency_key=key,
-            scope=scope,
-        )
+        identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
         return {**(headers or {}), HEADER: to_header(identity, task_name=self.name, task_id=task_id)}
 
     def _policy(self) -> Policy:

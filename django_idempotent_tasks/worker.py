@@ -9,6 +9,7 @@ from typing import Any
 from celery import signals
 from celery.utils.functional import maybe_list
 from celery.worker.control import Panel
+from celery.worker.state import revoked
 from django.db import close_old_connections
 
 from .checks import problems
@@ -58,8 +59,18 @@ def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
         raise SystemExit(1)
 
 
-def _on_revoked(sender: Any = None, request: Any = None, *, expired: bool = False, **_kwargs: object) -> None:
-    cancel_revoked(sender, request, expired=expired)
+def _on_revoked(
+    sender: Any = None,
+    request: Any = None,
+    *,
+    terminated: bool = False,
+    expired: bool = False,
+    **_kwargs: object,
+) -> None:
+    cancel_revoked(sender, request, terminated=terminated, expired=expired)
+    if expired and getattr(sender, "idempotency_guarded", False):
+        # Celery notes an expired message's id as revoked; a retry of the same call must not fall to that.
+        revoked.discard(request.id)
 
 
 def _on_unknown(name: str = "", id: str = "", message: Any = None, **_kwargs: object) -> None:  # noqa: A002

@@ -31,12 +31,11 @@ class _Before(_After):
 class Dialect(ABC):
     """The vendor's words. Times are those of the statement, never of the transaction's start."""
 
+    true: str
     false: str
     least: str
     #: The type of a digest, for a parameter whose place does not tell it.
     uuid_type: str
-    #: Whether no other open transaction reserves the key, asked without waiting for it.
-    unheld: str
 
     @abstractmethod
     def now(self) -> str:
@@ -73,12 +72,12 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         now=dialect.now(),
         after=_After(dialect),
         before=_Before(dialect),
-        unheld=dialect.unheld,
         uuid=dialect.uuid_type,
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),
         opens_in=dialect.until("k.open_at"),
+        true=dialect.true,
         false=dialect.false,
         least=dialect.least,
     )

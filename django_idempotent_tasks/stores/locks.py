@@ -11,42 +11,48 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 #: Reservations of one transaction that take a lock each; the server's default table has some 14,000 slots.
 LOCK_LIMIT = 1000
-#: Seconds that a reservation waits for another transaction that holds its key.
-LONGEST_WAIT = 2
-#: SQLSTATE of a statement that ``lock_timeout`` ended.
-LOCK_NOT_AVAILABLE = "55P03"
+#: Milliseconds that one attempt waits for another transaction's key; below the server's deadlock_timeout.
+SHORT_WAIT = 100
+#: SQLSTATE of a statement that ``lock_timeout`` ended, and of one that a deadlock did.
+NOT_GRANTED = frozenset({"55P03", "40P01"})
 
 
-class _Taken:
+class Taken:
     """The count of one transaction; Django forgets it, as a commit hook, when the transaction ends."""
 
     count = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether this transaction has had its share of locks."""
+        return self.count >= LOCK_LIMIT
 
     def __call__(self) -> None:
         """Do nothing: being registered is what tells that the transaction is still the same."""
 
 
-_latest: WeakKeyDictionary[BaseDatabaseWrapper, _Taken] = WeakKeyDictionary()
+_latest: WeakKeyDictionary[BaseDatabaseWrapper, Taken] = WeakKeyDictionary()
 
 
-def many_locks(connection: BaseDatabaseWrapper) -> bool:
-    """Count one more reservation; whether this transaction has used up its share of locks."""
+def taken_by(connection: BaseDatabaseWrapper) -> Taken:
+    """What the open transaction has taken."""
     if not connection.in_atomic_block:
-        return False
+        return Taken()  # its only statement is its end
     taken = _latest.get(connection)
     if taken is None or not any(hook[1] is taken for hook in connection.run_on_commit):
-        taken = _latest[connection] = _Taken()
+        taken = _latest[connection] = Taken()
         transaction.on_commit(taken, using=connection.alias, robust=True)
-    taken.count += 1
-    return taken.count > LOCK_LIMIT
+    return taken
 
 
 @contextmanager
-def limited_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Let the statements inside wait for a lock no longer than :data:`LONGEST_WAIT`."""
+def short_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let the statements inside wait for a lock for a moment only; an error needs a savepoint outside."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('lock_timeout')")
+        cursor.execute(
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)",
+            [f"{SHORT_WAIT}ms"],
+        )
         before = cursor.fetchone()[0]
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT}s"])
         yield
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])

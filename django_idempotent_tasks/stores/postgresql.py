@@ -11,11 +11,11 @@ from uuid import UUID
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Call, Claim, Due
+from ..outcomes import Call, Claim, Due, Grant
 from ..states import State
 from . import clock, statements
 from .dialect import Dialect
-from .locks import LOCK_NOT_AVAILABLE, limited_wait, many_locks
+from .locks import NOT_GRANTED, short_wait, taken_by
 from .sql import Parameters, Row, SqlStore, due
 
 # The call that was accepted and the one that had taken it over are both answered later.
@@ -105,17 +105,50 @@ SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {n
  WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
-RESERVE_UNLOCKED = statements.RESERVE_NEW.replace("{unheld}", "true")
+#: The lock that a transaction shares while it holds keys without a lock for each.
+MANY = int.from_bytes(b"idemmany")
+
+
+def _may_lock(lock: object) -> str:
+    """Whether nobody holds this lock now; it is given back within the expression."""
+    return f"CASE WHEN pg_try_advisory_lock({lock}) THEN pg_advisory_unlock({lock}) ELSE false END"
+
+
+def _reserve(unheld: str, alone: str) -> str:
+    """Insert if the key has no row and is ``unheld``, and then if the transaction is ``alone``.
+
+    Without the look an INSERT would wait for who settles or prunes the row in an open transaction.
+    """
+    insert = statements.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
+    return f"""
+WITH door AS MATERIALIZED (
+  SELECT unheld, CASE WHEN unheld THEN {alone} ELSE false END AS alone FROM (
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM {{key}} WHERE digest = %(digest)s) THEN false
+                ELSE {unheld} END AS unheld) asked
+), made AS ({insert})
+SELECT made.token, door.unheld, door.alone FROM door LEFT JOIN made ON true
+"""
+
+
+# Not waiting, so no deadlock on crossed keys. The lock is held until the transaction ends, as is the key.
+_LOCKED = "pg_try_advisory_xact_lock(%(lock)s)"
+RESERVE_NEW = _reserve(_LOCKED, _may_lock(MANY))
+
+# One that finds such a transaction open may have to wait for its key, and one that is such a transaction
+# for another's. That one has told that it is, before it asks for a key's lock: neither overlooks the other.
+RESERVE_AMONG_MANY = _reserve(_LOCKED, "true")
+RESERVE_UNLOCKED = _reserve(_may_lock("%(lock)s"), "true")
+SHARE_MANY = f"SELECT pg_advisory_xact_lock_shared({MANY})"
+LOCK = f"SELECT {_LOCKED}"
 
 
 class PostgresDialect(Dialect):
     """``statement_timestamp()``: usable in an index condition, and not the transaction's start."""
 
+    true = "true"
     false = "false"
     least = "least"
     uuid_type = "uuid"
-    # Not waiting, so no deadlock on crossed keys. Held until the transaction ends, as is the key.
-    unheld = "pg_try_advisory_xact_lock(%(lock)s)"
 
     def now(self) -> str:
         offset = clock.offset()
@@ -144,22 +177,47 @@ class PostgresStore(SqlStore):
         lock = int.from_bytes(call.identity.digest.bytes[:8], signed=True)
         return super()._call_parameters(call) | {"lock": lock}
 
-    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
-        if many_locks(self.connection):
-            return self._reserve_unlocked(call, wait=wait, sends=sends)
-        return super().reserve_new(call, wait=wait, sends=sends)
+    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        if self.connection.in_atomic_block:
+            self._tell_senders(call)
+        return super().claim_new(call, owner=owner, lease=lease)
 
-    def _reserve_unlocked(self, call: Call, *, wait: int, sends: int) -> int | None:
-        """Wait for another transaction's key, but not long, and behind a savepoint."""
+    def _tell_senders(self, call: Call) -> None:
+        """Lock the key, so that no reservation waits for the end of this claim's transaction."""
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            self._one(SHARE_MANY, {})
+        else:
+            taken.count += self._one(LOCK, self._call_parameters(call))[0]
+
+    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
         parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            return self._reserve_slowly(parameters, locked=False)
+        token, unheld, alone = self._one(RESERVE_NEW, parameters)
+        taken.count += unheld
+        return self._reserve_slowly(parameters, locked=True) if unheld and not alone else token
+
+    def _reserve_slowly(self, parameters: Parameters, *, locked: bool) -> int | None:
+        """Wait for a moment for a key that somebody may hold without a lock, behind a savepoint."""
         try:
-            with transaction.atomic(using=self.connection.alias), limited_wait(self.connection):
-                row = self._row(RESERVE_UNLOCKED, parameters)
-                return None if row is None else int(row[0])
+            with transaction.atomic(using=self.connection.alias), short_wait(self.connection):
+                if not locked:
+                    self._one(SHARE_MANY, {})
+                token: int | None = self._one(RESERVE_AMONG_MANY if locked else RESERVE_UNLOCKED, parameters)[
+                    0
+                ]
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+            if getattr(error.__cause__, "sqlstate", None) not in NOT_GRANTED:
                 raise
             return None
+        return token
+
+    def _one(self, template: str, parameters: Parameters) -> Row:
+        row = self._row(template, parameters)
+        assert row is not None  # noqa: S101  a SELECT without a condition
+        return row
 
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
         return self._row(RESERVE_FINISHED, parameters)

@@ -61,7 +61,8 @@ UPDATE {{key}} AS k {statements.SWEEP}
 RETURNING {statements.SWEPT.replace("k.", "")}
 """
 
-BITE = "SELECT id FROM {duplicate} WHERE NOT summed ORDER BY id LIMIT %(bite)s"
+# An equation: the index does not serve NOT.
+BITE = "SELECT id FROM {duplicate} WHERE summed = 0 ORDER BY id LIMIT %(bite)s"
 
 ADD_DUPLICATES = f"""
 UPDATE {{key}} SET duplicates = duplicates + (
@@ -75,10 +76,10 @@ MARK_SUMMED = f"UPDATE {{duplicate}} SET summed = 1 WHERE id IN ({BITE})"
 class SqliteDialect(Dialect):
     """``strftime(..., 'now')`` stands still within a statement; times compare as Django's text."""
 
+    true = "1"
     false = "0"
     least = "min"
     uuid_type = "char(32)"
-    unheld = "1"  # one transaction writes at a time
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"

@@ -27,7 +27,7 @@ RESERVE_NEW = (
     f"INSERT INTO {{key}} ({KEY_COLUMNS})"
     " SELECT %(digest)s, {after[wait]}, NULL, {now}, NULL, NULL, 0, 1, 0,"
     " 0, 1, 0, 0, 0, %(sends)s, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
-    " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s WHERE {unheld}"
+    " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s WHERE true"
     " ON CONFLICT (digest) DO NOTHING RETURNING token"
 )
 
@@ -148,10 +148,13 @@ digest = %(digest)s AND state IN (1, 2, 3)
 WAITING = "task_id = %(task_id)s AND state IN (1, 3)"
 UNSTARTED = "task_id = %(task_id)s AND digest = %(digest)s AND state = 1"
 
-#: An operator takes the key from its holder, whose completion is refused from now on.
+#: An operator takes the key from its holder, whose completion is refused from now on. As after a death,
+#: what may have happened inside ``external()`` is for a person to say.
 RELEASE = """
 UPDATE {key} SET reason = 9, token = token + 1, owner = NULL, sends = -1,
-       open_at = {now}, due_at = {now}, state = 3
+       open_at = CASE WHEN in_external THEN NULL ELSE {now} END,
+       due_at = CASE WHEN in_external THEN NULL ELSE {now} END,
+       state = CASE WHEN in_external THEN 4 ELSE 3 END
  WHERE digest = %(digest)s AND token = %(token)s AND state = 2
 """
 
@@ -162,9 +165,10 @@ UPDATE {key} SET reason = 6, category = 1, result = %(error)s, token = token + 1
  WHERE digest = %(digest)s AND task_id = %(task_id)s AND state IN (1, 3) AND sends >= %(sends)s
 """
 
-#: Past their time: by the index, oldest first, a bite at a time.
+#: Past their time: by the index, oldest first, a bite at a time. Never what is live or in review.
 PRUNABLE = """
-SELECT digest FROM {key} WHERE state = %(state)s AND due_at <= {now} ORDER BY due_at LIMIT %(bite)s
+SELECT digest FROM {key} WHERE state = %(state)s AND %(state)s >= 5 AND due_at <= {now}
+ ORDER BY due_at LIMIT %(bite)s
 """
 PRUNE_ANSWERED = """
 DELETE FROM {answered} WHERE id IN (
@@ -173,7 +177,7 @@ DELETE FROM {answered} WHERE id IN (
 #: Ids grow with time, so a bite of the oldest tells whether any is old enough.
 PRUNE_DUPLICATES = """
 DELETE FROM {duplicate} WHERE id IN (
-  SELECT id FROM (SELECT id, at FROM {duplicate} WHERE summed ORDER BY id LIMIT %(bite)s) oldest
+  SELECT id FROM (SELECT id, at FROM {duplicate} WHERE summed = {true} ORDER BY id LIMIT %(bite)s) oldest
    WHERE at <= {before[keep]})
 """
 
@@ -195,7 +199,7 @@ SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END,
        due_at = CASE WHEN {FREED} AND k.in_external THEN NULL
                      WHEN {FREED} AND k.crashes > 0 THEN {{after_crash}}
                      ELSE {{after_send}} END,
-       sends = CASE WHEN {FREED} THEN 0 ELSE {{least}}(k.sends + 1, 32767) END,
+       sends = CASE WHEN NOT {FREED} THEN {{least}}(k.sends + 1, 32767) WHEN k.crashes > 0 THEN -1 ELSE 0 END,
        crashes = k.crashes + CASE WHEN {FREED} THEN 1 ELSE 0 END,
        state = CASE WHEN NOT {FREED} THEN k.state WHEN k.in_external THEN 4 ELSE 3 END
 """

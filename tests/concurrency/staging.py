@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from django_idempotent_tasks.ledger import Ledger, Outcome
+from django_idempotent_tasks.ledger import Abandoned, Ledger, Outcome, Refused, Reserved
 from django_idempotent_tasks.outcomes import Call, Entry, Grant
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.bench import (
@@ -55,3 +55,8 @@ def claim_anew(call: Call, seen: Entry) -> Work[Grant | None]:
 def claim(call: Call) -> Work[Outcome]:
     """A claim through the ledger, as a worker makes it."""
     return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=Step.INSERT)
+
+
+def reserve(call: Call, *, wait: int = REPUBLISH) -> Work[Reserved | Refused | Abandoned]:
+    """A reservation through the ledger, as a sender makes it."""
+    return lambda store: Ledger(store, POLICY).reserve(call, wait=wait, sends=0)

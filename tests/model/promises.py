@@ -14,6 +14,12 @@ def judge_grant(world: World, row: Row) -> str:
     return ""
 
 
+def judge_run(world: World, worker: Worker) -> str:
+    """What was rolled back was never sent."""
+    undone = any(sender == (worker.call, "undone") for sender in world.senders)
+    return f"{worker.call} was run and had been rolled back" if undone else ""
+
+
 def judge_completion(world: World, worker: Worker, served: set[str]) -> str:
     """No stale token completes, no generation and no call is completed twice."""
     if worker.token < world.top:

@@ -5,36 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.model.promises import judge_completion, judge_grant
-from tests.model.world import FAILED, PENDING, RETRY, RUNNING, SUCCEEDED, Row, Worker, World, decision
+from tests.model.promises import judge_completion, judge_grant, judge_run
+from tests.model.rules import Rules
+from tests.model.senders import blind_claim, cancels, sends
+from tests.model.world import (
+    CANCELLED,
+    FAILED,
+    PENDING,
+    RETRY,
+    RUNNING,
+    SUCCEEDED,
+    Row,
+    Worker,
+    World,
+    decision,
+    queued,
+)
 
 Next = Iterator[tuple[str, World]]
 
 IDLE = Worker()
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The protocol. Each flag that is off is one of its parts taken away."""
-
-    #: The row keeps the message, so that the sweeper can send it again.
-    stored: bool = True
-    sweeper: bool = True
-    #: A copy that meets a living lease is sent again later instead of being dropped.
-    reschedules: bool = True
-    #: A settlement names the claim's token and owner.
-    fenced: bool = True
-    #: A takeover gets a token of its own.
-    takeover_counts: bool = True
-    #: A claim of a finished key tests state and token beside the time, and renews the time.
-    reclaim_tests_state: bool = True
-    #: An expired lease is never renewed.
-    heartbeat_tests_time: bool = True
-    #: RETRY is written before its message is published.
-    retry_writes_first: bool = True
-    #: The calls that a claim of a finished key replaces are remembered.
-    remembers_accepted: bool = True
-    remembers_runner: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,6 +38,8 @@ class Protocol:
         yield from _time(world)
         yield from self._sweeper(world)
         yield from _broker(world)
+        yield from sends(world, self.rules)
+        yield from cancels(world, self.rules)
         for number, worker in enumerate(world.workers):
             if worker.phase != "idle":
                 yield from self._worker(world, number, worker)
@@ -61,16 +53,19 @@ class Protocol:
             yield "the sweeper frees the key", world._replace(row=freed)
         due = row.state == PENDING or (row.state == RETRY and row.open)
         if due and row.message not in world.queue:  # more of the same would only lengthen the search
-            yield "the sweeper sends the message", _queued(world, row.message)
+            yield "the sweeper sends the message", queued(world, row.message)
 
     def _worker(self, world: World, number: int, worker: Worker) -> Next:
         call = worker.call
         if world.faults.crashes:
             faults = world.faults._replace(crashes=world.faults.crashes - 1)
-            yield f"{call} crashes", _queued(_put(world._replace(faults=faults), number, IDLE), call)
+            yield f"{call} crashes", queued(_put(world._replace(faults=faults), number, IDLE), call)
         match worker.phase:
             case "reading":
                 yield self._read(world, number, worker)
+                row = blind_claim(world, worker, self.rules)
+                if row is not None:
+                    yield f"{call} claims what it reserved", self._granted(world, number, worker, row)
             case "claiming":
                 yield from self._claim(world, number, worker)
             case "running":
@@ -84,7 +79,7 @@ class Protocol:
         row, call = world.row, worker.call
         decided = decision(row, call, worker.owner, answered=call in world.answered)
         if decided == "wait" and self.rules.reschedules:
-            return f"{call} waits", _queued(_put(world, number, IDLE), call)
+            return f"{call} waits", queued(_put(world, number, IDLE), call)
         if decided in {"wait", "end"}:
             return f"{call} ends", _put(world, number, IDLE)
         if decided == "own" and row is not None:
@@ -99,12 +94,18 @@ class Protocol:
         if row is None:
             yield f"{worker.call} is too late", _put(world, number, again)
             return
-        broken = judge_grant(world, row)
-        after = world._replace(row=row, answered=answered, top=max(world.top, row.token), broken=broken)
-        yield f"{worker.call} gets token {row.token}", _running(after, number, worker, row)
+        running = self._granted(world._replace(answered=answered), number, worker, row)
+        yield f"{worker.call} gets token {row.token}", running
         if world.faults.cuts:
-            after = after._replace(faults=world.faults._replace(cuts=world.faults.cuts - 1))
+            after = running._replace(faults=world.faults._replace(cuts=world.faults.cuts - 1))
+            after = after._replace(workers=world.workers)
             yield f"{worker.call} gets token {row.token} unheard", _put(after, number, again)
+
+    @staticmethod
+    def _granted(world: World, number: int, worker: Worker, row: Row) -> World:
+        broken = judge_grant(world, row) or judge_run(world, worker)
+        after = world._replace(row=row, top=max(world.top, row.token), broken=broken)
+        return _running(after, number, worker, row)
 
     def _claimed(self, world: World, worker: Worker) -> tuple[Row | None, frozenset[str]]:
         """The row after the claim's statement, or None when it changed no row, and who is remembered."""
@@ -131,7 +132,7 @@ class Protocol:
         )
 
     def _claimed_anew(self, world: World, row: Row, worker: Worker) -> tuple[Row | None, frozenset[str]]:
-        as_seen = (row.token, row.state) == worker.seen and (row.state == FAILED or row.past)
+        as_seen = (row.token, row.state) == worker.seen and (row.state in {FAILED, CANCELLED} or row.past)
         if not (as_seen if self.rules.reclaim_tests_state else row.past):
             return None, world.answered
         remembered = {row.task_id} if self.rules.remembers_accepted else set()
@@ -179,7 +180,7 @@ class Protocol:
             publishing = Worker("publishing", worker.call, worker.owner)
             yield f"{worker.call} writes its retry", _put(written, number, publishing)
             return
-        published = _queued(_put(written, number, IDLE), worker.call)
+        published = queued(_put(written, number, IDLE), worker.call)
         yield f"{worker.call} publishes its retry and writes it", published
         if world.faults.outages:  # as Celery does: the message is rejected and not put back
             faults = world.faults._replace(outages=world.faults.outages - 1)
@@ -188,10 +189,10 @@ class Protocol:
 
     def _publish(self, world: World, number: int, worker: Worker) -> Next:
         done = _put(world, number, IDLE)
-        yield f"{worker.call} publishes its retry", _queued(done, worker.call)
+        yield f"{worker.call} publishes its retry", queued(done, worker.call)
         if world.faults.outages:
             done = done._replace(faults=world.faults._replace(outages=world.faults.outages - 1))
-            kept = done if self.rules.stored else _queued(done, worker.call)
+            kept = done if self.rules.stored else queued(done, worker.call)
             yield f"{worker.call} cannot publish its retry", kept
 
 
@@ -241,7 +242,7 @@ def _broker(world: World) -> Next:
         fewer = world._replace(faults=faults._replace(copies=faults.copies - 1))
         known = {worker.call for worker in world.workers} | world.answered | world.served
         for call in sorted(known - {""}):
-            yield f"{call} is delivered again", _queued(fewer, call)
+            yield f"{call} is delivered again", queued(fewer, call)
 
 
 # -- small changes of a world --
@@ -267,10 +268,6 @@ def _put(world: World, number: int, worker: Worker) -> World:
 def _sorted(workers: list[Worker]) -> tuple[Worker, ...]:
     """Workers are all alike: which is which makes no difference."""
     return tuple(sorted(workers))
-
-
-def _queued(world: World, call: str) -> World:
-    return world._replace(queue=tuple(sorted((*world.queue, call))))
 
 
 def _running(world: World, number: int, worker: Worker, row: Row) -> World:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from tests.model.protocol import Protocol, Rules
+from tests.model.protocol import Protocol
+from tests.model.rules import Rules
 from tests.model.world import World
 
 STUCK = "nothing can finish the work any more"

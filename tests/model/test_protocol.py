@@ -13,7 +13,7 @@ import pytest
 from django_idempotent_tasks.outcomes import Entry
 from django_idempotent_tasks.verdict import decide
 from tests.model import world
-from tests.model.protocol import Rules
+from tests.model.rules import Rules
 from tests.model.search import STUCK, Found, search
 from tests.model.world import Faults, World, start
 

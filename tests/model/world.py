@@ -12,10 +12,13 @@ from django_idempotent_tasks.verdict import Step, decide
 
 # Plain values throughout: an Enum is hashed in Python, and the search hashes little else.
 PENDING, RUNNING, RETRY = int(State.PENDING), int(State.RUNNING), int(State.RETRY)
-FAILED, SUCCEEDED = int(State.FAILED), int(State.SUCCEEDED)
+FAILED, SUCCEEDED, CANCELLED = int(State.FAILED), int(State.SUCCEEDED), int(State.CANCELLED)
 
 Phase = Literal["idle", "reading", "claiming", "running", "publishing"]
 Decision = Literal["insert", "open", "reopen", "own", "wait", "end"]
+
+#: What a sender does next: reserve and commit (or roll back), publish, nothing.
+Sending = Literal["reserving", "publishing", "sent", "undone"]
 
 
 class Row(NamedTuple):
@@ -61,6 +64,16 @@ class Faults(NamedTuple):
     failures: int = 0
     outages: int = 0
     cuts: int = 0
+    cancels: int = 0
+    rollbacks: int = 0
+    dead_senders: int = 0
+
+
+class Sender(NamedTuple):
+    """One producer in a transaction of its own."""
+
+    call: str
+    phase: Sending = "reserving"
 
 
 class World(NamedTuple):
@@ -75,12 +88,16 @@ class World(NamedTuple):
     served: frozenset[str] = frozenset()
     top: int = 0
     broken: str = ""
+    senders: tuple[Sender, ...] = ()
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to do, and nothing was left undone."""
-        idle = all(worker.phase == "idle" for worker in self.workers)
-        return idle and not self.queue and self.row is not None and self.row.state in {FAILED, SUCCEEDED}
+        idle = all(worker.phase == "idle" for worker in self.workers) and not self.queue
+        if self.row is None:
+            return idle and bool(self.senders) and all(sender.phase == "undone" for sender in self.senders)
+        told = all(sender.phase in {"sent", "undone"} for sender in self.senders)
+        return idle and told and self.row.state in {FAILED, SUCCEEDED, CANCELLED}
 
 
 _DECISIONS: dict[Step, Decision] = {
@@ -126,3 +143,13 @@ def start(*calls: str, workers: int = 2, reserved: bool = False, faults: Faults)
     """All calls wait in the queue; the first may have been reserved."""
     row = Row(PENDING, 0, 1, calls[0], None, None, calls[0]) if reserved else None
     return World(row, tuple(sorted(calls)), (Worker(),) * workers, faults)
+
+
+def sending(*calls: str, workers: int = 2, faults: Faults) -> World:
+    """Each call has a sender that reserves it."""
+    return World(None, (), (Worker(),) * workers, faults, senders=tuple(map(Sender, calls)))
+
+
+def queued(world: World, call: str) -> World:
+    """The world with one more message."""
+    return world._replace(queue=tuple(sorted((*world.queue, call))))

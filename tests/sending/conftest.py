@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from queue import Empty
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from celery import Celery
+from django.db import transaction
 from kombu.utils import json as wire
 
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import sweep_once
 
 
 class Post:
@@ -19,7 +26,7 @@ class Post:
 
     def __init__(self) -> None:
         self.queue = f"q{uuid4().hex}"
-        self.app = Celery(f"sending-{self.queue}", set_as_current=False)
+        self.app: Any = Celery(f"sending-{self.queue}", set_as_current=False)
         self.app.conf.update(task_default_queue=self.queue, result_backend=None)
 
     def task(self, function: Any = None, **options: Any) -> Any:
@@ -40,24 +47,34 @@ class Post:
     def arrived(self, queue: str | None = None) -> list[Any]:
         """Take the messages that wait; their headers, with the arguments under ``args`` and ``kwargs``."""
         found = []
-        with (
-            self.app.connection_for_read() as connection,
-            connection.SimpleQueue(queue or self.queue) as simple,
-        ):
+        name = queue or self.queue
+        with self.app.connection_for_read() as connection, connection.SimpleQueue(name) as simple:
             while (message := _next(simple)) is not None:
                 message.ack()
-                args, kwargs, embed = wire.loads(message.body)
-                found.append(
-                    {
-                        **message.headers,
-                        "args": args,
-                        "kwargs": kwargs,
-                        "embed": embed,
-                        "properties": message.properties,
-                        "info": message.delivery_info,
-                    }
-                )
+                found.append({**message.headers, **_body(message), "properties": message.properties})
         return found
+
+    def sweep(self, after: int = 400) -> None:
+        """Sweep as if so many seconds had passed."""
+        with shifted(after):
+            sweep_once(self.app, get_store())
+
+    def work(self, *tasks: Any) -> list[Any]:
+        """Take the messages that wait and run them here, as they say; their results."""
+        known = {task.name: task for task in tasks}
+        return [
+            known[message["task"]].apply(
+                message["args"], message["kwargs"], task_id=message["id"],
+                headers={"idempotency": message["idempotency"]},
+            )
+            for message in self.arrived()
+        ]  # fmt: skip
+
+
+def _body(message: Any) -> dict[str, Any]:
+    is_json = message.content_type == "application/json"
+    args, kwargs, embed = wire.loads(message.body) if is_json else (None, None, None)
+    return {"args": args, "kwargs": kwargs, "embed": embed, "content_type": message.content_type}
 
 
 def _next(simple: Any) -> Any:
@@ -70,5 +87,22 @@ def _next(simple: Any) -> Any:
 @pytest.fixture
 def post() -> Post:
     """An app whose relay has not failed lately."""
-    relay._closed_until = 0.0
+    relay.forget()
     return Post()
+
+
+class _Rollback(Exception):
+    pass
+
+
+@contextmanager
+def rolled_back(using: str = "default") -> Iterator[None]:
+    """A transaction that ends without its work, as when a view raises."""
+    with suppress(_Rollback), transaction.atomic(using=using):
+        yield
+        raise _Rollback
+
+
+def only_row() -> IdempotencyKey:
+    """The one row of the ledger."""
+    return IdempotencyKey.objects.get()

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
 import pytest
 from django.db import transaction
 
 from django_idempotent_tasks import DuplicateTask, KeyReused, OuterTransaction
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.sending.conftest import Post
+from tests.sending.conftest import Post, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
-
-
-class RollbackError(Exception):
-    """What ends a request that fails after it has sent something."""
-
-
-@contextmanager
-def rolled_back() -> Iterator[None]:
-    """A transaction, or a savepoint in one, that is taken back at its end."""
-    with suppress(RollbackError), transaction.atomic():
-        yield
-        raise RollbackError
 
 
 def test_the_row_is_written_at_once_and_the_message_goes_out_after_the_commit(post: Post) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
@@ -36,6 +37,22 @@ def claim_through_the_ledger(call: Call, *, first: Step = Step.INSERT) -> Work:
     return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=first)
 
 
+def reserve_through_the_ledger(call: Call) -> Work:
+    return lambda store: Ledger(store, POLICY).reserve(call, wait=REPUBLISH, sends=0)
+
+
+def from_outside(digest: UUID) -> list[Work]:
+    """The verbs of senders, revokes and prunes on a key of the call A."""
+    return [
+        lambda store: store.cancel_waiting("A", window=WINDOW),
+        lambda store: store.expire(digest, task_id="A", window=WINDOW),
+        lambda store: store.fail_unknown(digest, task_id="A", sends=1, error="{}", retention=9),
+        lambda store: store.prune(State.SUCCEEDED, bite=9),
+        lambda store: store.prune_answered(bite=9),
+        lambda store: store.prune_duplicates(keep=WINDOW, bite=9),
+    ]
+
+
 class TestStatements(Ledgers):
     def test_a_first_claim_is_one_statement(self) -> None:
         assert verbs("default", claim_through_the_ledger(self.call())) == ["INSERT"]
@@ -57,6 +74,29 @@ class TestStatements(Ledgers):
         other = self.call("B", of=self.completed(retention=0).call)
         assert verbs("default", claim_through_the_ledger(other)) == ["INSERT", "SELECT", "WITH"]
 
+    def test_a_reservation_is_one_statement_and_so_is_the_claim_of_it(self) -> None:
+        call = self.call()
+        assert verbs("default", reserve_through_the_ledger(call)) == ["WITH"]
+        assert verbs("default", claim_through_the_ledger(call, first=Step.RESERVED)) == ["UPDATE"]
+
+    def test_a_refused_reservation_is_two_statements(self) -> None:
+        other = self.call("B", of=self.claimed().call)
+        assert verbs("default", reserve_through_the_ledger(other)) == ["WITH", "SELECT"]
+
+    def test_a_reservation_of_a_finished_key_is_three_statements(self) -> None:
+        other = self.call("B", of=self.completed(retention=0).call)
+        assert verbs("default", reserve_through_the_ledger(other)) == ["WITH", "SELECT", "WITH"]
+
+    def test_a_refused_reservation_holds_no_lock(self) -> None:
+        other = self.call("B", of=self.claimed().call)
+        with transaction.atomic():
+            reserve_through_the_ledger(other)(self.store())
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+                )
+                assert cursor.fetchone() == (0,)
+
     def test_each_other_verb_is_one_statement(self) -> None:
         claims = [self.claimed() for _ in range(6)]
         work: list[Work] = [
@@ -71,6 +111,8 @@ class TestStatements(Ledgers):
             lambda store: store.sum_duplicates(bite=9),
             lambda store: store.lead("sweeper", holder="one", lease=LEASE),
             lambda store: store.resign("sweeper", holder="one"),
+            lambda store: store.release(claims[5].digest, token=1),
+            *from_outside(claims[5].digest),
         ]
         assert [len(said("default", verb)) for verb in work] == [1] * len(work)
 
@@ -153,6 +195,10 @@ class TestPlans(Ledgers):
             lambda store: store.cancel(claims[0].digest, window=WINDOW),
             lambda store: store.send_failed(claims[1].digest, token=1),
             lambda store: store.answer(claims[1].digest, task_id="A"),
+            lambda store: store.release(claims[1].digest, token=1),
+            reserve_through_the_ledger(self.call()),
+            reserve_through_the_ledger(finished),
+            claim_through_the_ledger(self.call(), first=Step.RESERVED),
         ]
         for verb in work:
             nodes = {access.node for access in postgresql_plan(verb)}
@@ -170,6 +216,21 @@ class TestPlans(Ledgers):
         ranges = [access.condition for access in plan if access.index == "idem_key_state_due"]
         assert len(ranges) == 3
         assert all("state = " in condition and "due_at <= " in condition for condition in ranges)
+
+    def test_no_verb_from_outside_reads_a_table_sequentially(self) -> None:
+        for verb in from_outside(self.claimed().digest):
+            nodes = {access.node for access in postgresql_plan(verb)}
+            assert "Seq Scan" not in nodes, said("default", verb)
+
+    def test_a_revoke_reads_by_the_task_id(self) -> None:
+        plan = postgresql_plan(lambda store: store.cancel_waiting("T7", window=WINDOW))
+        assert "idem_key_task_id" in {access.index for access in plan}
+
+    def test_a_prune_reads_what_is_past_its_time_from_the_index(self) -> None:
+        plan = postgresql_plan(lambda store: store.prune(State.SUCCEEDED, bite=9))
+        (access,) = (access for access in plan if access.index == "idem_key_state_due")
+        assert "state = " in access.condition
+        assert "due_at <= " in access.condition
 
     def test_a_sum_of_duplicates_reads_only_those_that_were_not_summed(self) -> None:
         self.store().record_duplicate(self.claimed().call, place="worker", reason="in_progress")

@@ -167,6 +167,16 @@ class TestPlans(Ledgers):
             lambda store: store.renew(claims),
             lambda store: store.cancel(claims[0].digest, window=WINDOW),
             lambda store: store.answer(claims[1].digest, task_id="A"),
+            lambda store: store.release(claims[1].digest, token=1),
+            lambda store: Ledger(store, POLICY).reserve(self.call(), wait=REPUBLISH, sends=0),
+            lambda store: Ledger(store, POLICY).reserve(finished, wait=REPUBLISH, sends=0),
+            claim_through_the_ledger(self.call(), first=Step.RESERVED),
+            lambda store: store.cancel_waiting("A", window=WINDOW),
+            lambda store: store.expire(claims[1].digest, task_id="A", window=WINDOW),
+            lambda store: store.prune(State.SUCCEEDED, bite=9),
+            lambda store: store.prune_answered(bite=9),
+            lambda store: store.prune_duplicates(keep=WINDOW, bite=9),
+            lambda store: store.sum_duplicates(bite=9),
         ]
         for verb in work:
             assert _scans(sqlite_plan(verb)) == []

@@ -6,7 +6,10 @@ from .claims import FirstClaims, Takeovers
 from .dead_owners import DeadOwners
 from .duties import Duplicates, Leadership
 from .finished import Reclaims, ReplacedCalls
+from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
+from .pruning import PrunedKeys, PrunedRecords
+from .reserving import Reservations, ReservedAnew, ReservedClaims
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .sweeping import Bites, FreedLeases, SentAgain
@@ -20,6 +23,9 @@ class StoreContract(
     Takeovers,
     Reclaims,
     ReplacedCalls,
+    Reservations,
+    ReservedAnew,
+    ReservedClaims,
     Settling,
     Cancelling,
     UnsentMessages,
@@ -28,6 +34,12 @@ class StoreContract(
     FreedLeases,
     SentAgain,
     Bites,
+    CountsOfMessages,
+    Revoking,
+    Releasing,
+    UnknownTasks,
+    PrunedKeys,
+    PrunedRecords,
     Duplicates,
     Leadership,
     Text,

@@ -58,6 +58,19 @@ class Bench:
         owner = new_owner()
         return self.granted(call, owner, self.store().claim_new(call, owner=owner, lease=lease), lease)
 
+    def reserved(self, call: Call | None = None, *, wait: int = REPUBLISH, sends: int = 0) -> Call:
+        """A new key, reserved and committed."""
+        call = call or self.call()
+        token = self.store().reserve_new(call, wait=wait, sends=sends)
+        assert token is not None, "the reservation was refused"
+        return call
+
+    def started(self, call: Call, *, lease: int = LEASE) -> Claim:
+        """What this call reserved, claimed by it."""
+        owner = new_owner()
+        grant = self.store().claim_reserved(call, owner=owner, lease=lease)
+        return self.granted(call, owner, grant, lease)
+
     def taken_over(self, call: Call, *, lease: int = LEASE) -> Claim:
         """The open key of ``call``, claimed within its generation."""
         owner = new_owner()
@@ -76,6 +89,13 @@ class Bench:
         """Try to claim the finished key of ``call``, judged on ``seen`` or on the row as it is now."""
         seen = seen or self.seen(call)
         return self.store().claim_finished(call, owner=owner, lease=LEASE, seen=seen, window=window)
+
+    def try_reserve_anew(
+        self, call: Call, *, seen: Entry | None = None, sends: int = 0, window: int = WINDOW
+    ) -> int | None:
+        """Try to reserve the finished key of ``call``, judged on ``seen`` or on the row as it is now."""
+        seen = seen or self.seen(call)
+        return self.store().reserve_finished(call, wait=REPUBLISH, sends=sends, seen=seen, window=window)
 
     @staticmethod
     def granted(call: Call, owner: str, grant: Grant | None, lease: int) -> Claim:

@@ -1,5 +1,5 @@
 """Promises that need two connections: one winner, and no waiting for a row that somebody else has locked."""
-# ruff: noqa: S101  promises are asserted
+# ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
 
@@ -63,6 +63,75 @@ class Rivals(Bench):
         )
         assert [(grant.token, grant.generation) for grant in grants if grant] == [(2, 2)]
 
+    def test_of_simultaneous_reservations_one_is_made(self) -> None:
+        call = self.call()
+        made = self._all_at_once(lambda store: store.reserve_new(call, wait=REPUBLISH, sends=0))
+        assert [token for token in made if token is not None] == [0]
+
+    def test_of_simultaneous_reservations_of_a_finished_key_one_is_made(self) -> None:
+        call = self.call("B", of=self.completed(retention=0).call)
+        seen = self.seen(call)
+        made = self._all_at_once(
+            lambda store: store.reserve_finished(call, wait=REPUBLISH, sends=0, seen=seen, window=WINDOW)
+        )
+        assert [token for token in made if token is not None] == [2]
+
+    def test_of_simultaneous_claims_of_a_reservation_one_is_granted(self) -> None:
+        call = self.reserved()
+        grants = self._all_at_once(lambda store: store.claim_reserved(call, owner=new_owner(), lease=LEASE))
+        assert [grant.token for grant in grants if grant] == [1]
+
+    def test_a_reservation_does_not_wait_for_another_transaction(self) -> None:
+        finished = self.completed(retention=0).call
+        call, anew = self.call(), self.call("B", of=finished)
+        seen = self.seen(anew)
+        with self._open_transaction():
+            self.reserved(call)
+            assert self.try_reserve_anew(anew) is not None
+            for other in (self.call("B", of=call), call):
+                assert self._without_waiting(lambda store: store.reserve_new(other, wait=9, sends=0)) is None  # noqa: B023
+            late = self.call("C", of=finished)
+            assert (
+                self._without_waiting(
+                    lambda store: store.reserve_finished(late, wait=9, sends=0, seen=seen, window=WINDOW)
+                )
+                is None
+            )
+
+    def test_a_reservation_does_not_wait_for_who_ends_a_key(self) -> None:
+        held = self.claimed()
+        other = self.call("B", of=held.call)
+        with self._completing(held):
+            made = self._without_waiting(lambda store: store.reserve_new(other, wait=9, sends=0))
+        assert made is None
+
+    def test_nobody_waits_to_cancel_a_call_whose_key_somebody_holds(self) -> None:
+        call, other = self.reserved(), self.reserved()
+        with self._open_transaction():
+            self.started(call)
+            digest = call.identity.digest
+            assert self._without_waiting(lambda store: store.cancel_waiting("A", window=WINDOW)) == 1
+            assert self._without_waiting(lambda store: store.expire(digest, task_id="A", window=9)) is False
+        assert self.seen(call).state is State.RUNNING
+        assert self.seen(other).state is State.CANCELLED
+
+    def test_two_prunes_share_no_key_and_do_not_wait_for_each_other(self) -> None:
+        claims = [self.completed(retention=0) for _ in range(6)]
+        with shifted(WINDOW + 1):
+            with self._open_transaction():
+                assert self.store().prune(State.SUCCEEDED, bite=3) == 3
+                assert self._without_waiting(lambda store: store.prune(State.SUCCEEDED, bite=9)) == 3
+            assert all(self.columns(claim) is None for claim in claims)
+
+    def test_a_prune_passes_over_a_key_that_is_being_claimed_anew(self) -> None:
+        claim, other = self.completed(retention=0), self.completed(retention=0)
+        with shifted(WINDOW + 1):
+            with self._open_transaction():
+                self.claimed_anew(self.call("B", of=claim.call))
+                assert self._without_waiting(lambda store: store.prune(State.SUCCEEDED, bite=9)) == 1
+            assert self.store().prune(State.SUCCEEDED, bite=9) == 0
+        assert (self.seen(claim.call).task_id, self.columns(other)) == ("B", None)
+
     def test_simultaneous_sweeps_share_no_row_and_leave_none(self) -> None:
         claims = [self.claimed() for _ in range(2 * RIVALS)]
         with shifted(LEASE + 1):
@@ -108,10 +177,16 @@ class Rivals(Bench):
     @contextmanager
     def _completing(self, claim: Claim) -> Iterator[None]:
         """Inside, the completion of ``claim`` is done and not yet committed."""
+        with self._open_transaction():
+            assert self.complete(claim)
+            yield
+
+    @contextmanager
+    def _open_transaction(self) -> Iterator[None]:
+        """Inside, what the store does is not yet committed."""
         if not self.has_row_locks:
             raise unittest.SkipTest("one writer at a time: the whole database is locked, not a row")
         with transaction.atomic(using=self.alias):
-            assert self.complete(claim)
             yield
 
     def _without_waiting(self, work: Callable[[LedgerStore], T]) -> T:

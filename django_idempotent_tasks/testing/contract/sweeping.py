@@ -13,7 +13,9 @@ from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, Bench
 
 
-class _Sweeps(Bench):
+class Sweeping(Bench):
+    """The words of the promises about sweeps."""
+
     def sweep(self, *, bite: int = 100) -> dict[UUID, Due]:
         """One bite, by digest."""
         rows = self.store().sweep(bite=bite, republish=REPUBLISH)
@@ -34,7 +36,7 @@ class _Sweeps(Bench):
         return claim
 
 
-class FreedLeases(_Sweeps):
+class FreedLeases(Sweeping):
     """A RUNNING key whose lease is over."""
 
     def test_a_sweep_without_anything_due_moves_nothing(self) -> None:
@@ -82,6 +84,17 @@ class FreedLeases(_Sweeps):
                 row = self.swept(claim)
             assert (row.state, row.crashes, row.publish) == (State.RETRY, crashes + 1, False)
 
+    def test_a_freed_key_is_sent_at_once_and_that_is_its_first_message(self) -> None:
+        claim = self.due(State.RUNNING, sends=7)
+        assert self.swept(claim).sends == 0
+
+    def test_a_freed_key_that_waits_has_no_message_on_its_way(self) -> None:
+        claim = self.due(State.RUNNING, crashes=1, sends=7)
+        assert self.swept(claim).sends == -1
+        with shifted(3):
+            row = self.swept(claim)
+        assert (row.publish, row.sends) == (True, 0)
+
     def test_what_waits_after_a_crash_is_sent_when_the_wait_is_over(self) -> None:
         claim = self.due(State.RUNNING, crashes=5)
         self.sweep()
@@ -114,7 +127,7 @@ class FreedLeases(_Sweeps):
                 assert self.sweep() == {}
 
 
-class SentAgain(_Sweeps):
+class SentAgain(Sweeping):
     """A RETRY or PENDING key that nobody has claimed in time."""
 
     def test_a_retry_is_sent_again_a_while_after_it_was_due_and_not_before(self) -> None:
@@ -170,7 +183,7 @@ class SentAgain(_Sweeps):
             assert self.sweep() == {}
 
 
-class Bites(_Sweeps):
+class Bites(Sweeping):
     """One sweep is bounded, so that it never holds many rows for long."""
 
     def test_a_sweep_moves_at_most_one_bite_of_each_state(self) -> None:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
+from tests.mutants.mistakes.pruning import PRUNES
+from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW
 from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
 from tests.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.mutants.mistakes.vendors import POSTGRESQL, SQLITE
 
 __all__ = ["BOTH", "POSTGRESQL", "SQLITE"]
 
-BOTH = [*CLAIMS, *FINISHED_KEYS, *SETTLEMENTS, *DEAD_OWNERS, *SWEEPS, *DUTIES]
+BOTH = [
+    *CLAIMS,
+    *FINISHED_KEYS,
+    *RESERVATIONS,
+    *RESERVATIONS_ANEW,
+    *SETTLEMENTS,
+    *DEAD_OWNERS,
+    *INTERVENTIONS,
+    *SWEEPS,
+    *PRUNES,
+    *DUTIES,
+]

@@ -62,6 +62,24 @@ SWEEPS = [
         "a_sweep_takes_what_has_waited_longest",
     ),
     Mutation(
+        "a freed key that waits counts as sent",
+        "WHEN k.crashes > 0 THEN -1 ELSE 0 END",
+        "ELSE 0 END",
+        "a_freed_key_that_waits_has_no_message_on_its_way",
+    ),
+    Mutation(
+        "a freed key keeps the count of messages",
+        "WHEN k.crashes > 0 THEN -1 ELSE 0 END",
+        "ELSE k.sends END",
+        "a_freed_key_is_sent_at_once_and_that_is_its_first_message",
+    ),
+    Mutation(
+        "a sweep counts no message",
+        "THEN {least}(k.sends + 1, 32767)",
+        "THEN k.sends",
+        "what_was_sent_before_is_known_to_have_been",
+    ),
+    Mutation(
         "a sweep forgets reservations",
         "WHERE state = 1 AND",
         "WHERE state = 0 AND",

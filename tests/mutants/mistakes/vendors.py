@@ -66,6 +66,37 @@ POSTGRESQL = [
         "a_sweep_passes_over_a_row_that_a_completion_holds",
     ),
     Mutation(
+        "a prune waits for a row that is locked",
+        "LIMIT %(bite)s\n FOR UPDATE SKIP LOCKED",
+        "LIMIT %(bite)s\n FOR UPDATE",
+        "two_prunes_share_no_key_and_do_not_wait_for_each_other",
+    ),
+    Mutation(
+        "a reservation does not look whether the key has a row",
+        "WHEN EXISTS (SELECT 1 FROM {key} WHERE digest = %(digest)s) THEN false",
+        "WHEN false THEN false",
+        "a_reservation_does_not_wait_for_who_ends_a_key",
+    ),
+    Mutation(
+        "a reservation waits for another transaction",
+        "pg_try_advisory_xact_lock(%(lock)s)",
+        "%(lock)s IS NOT NULL",
+        "a_reservation_does_not_wait_for_another_transaction",
+    ),
+    Mutation(
+        "a reservation anew waits for another transaction",
+        "FOR UPDATE SKIP LOCKED\n), past",
+        "FOR UPDATE\n), past",
+        "a_reservation_does_not_wait_for_another_transaction",
+    ),
+    Mutation(
+        "a call replaced by a reservation is not remembered",
+        "WHERE replaced.task_id IS NOT NULL",
+        "WHERE false",
+        "a_call_replaced_by_a_reservation_stays_answered",
+        where="sends = %(sends)s",
+    ),
+    Mutation(
         "duplicates are counted again and again",
         "SET summed = true",
         "SET summed = false",
@@ -74,6 +105,13 @@ POSTGRESQL = [
 ]
 
 SQLITE = [
+    Mutation(
+        "a conflict of a reservation is taken over",
+        "ON CONFLICT (digest) DO NOTHING RETURNING token",
+        "ON CONFLICT (digest) DO UPDATE SET message = NULL RETURNING token",
+        "a_key_that_has_a_row_is_not_reserved",
+        where="0, 1, 0, 0, 0, %(sends)s",
+    ),
     Mutation(
         "a cancel keeps the token",
         "reason = 4, token = token + 1,",
@@ -97,6 +135,12 @@ SQLITE = [
         "AND open_at > {now}",
         "",
         "an_expired_lease_is_never_revived",
+    ),
+    Mutation(
+        "a call replaced by a reservation is not remembered",
+        "(replaced.which = 0 OR runner_task_id IS NOT NULL)",
+        "false",
+        "a_call_replaced_by_a_reservation_stays_answered",
     ),
     Mutation(
         "duplicates are counted again and again",

@@ -1,0 +1,191 @@
+"""What cannot be reserved is refused in the caller without a trace; what nobody can run is given up, late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from django.db import transaction
+from django.test import override_settings
+
+from django_idempotent_tasks import ConfigurationError, DuplicateTask, IdempotentTask, InvalidKey
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.outcomes import Call as AcceptedCall
+from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.worker import _on_revoked, _on_unknown
+from tests.sending.conftest import Post, only_row
+
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
+
+Call = Callable[..., Any]
+each_call = pytest.mark.parametrize(
+    "call",
+    [lambda task, *args: task.delay(*args), lambda task, *args: task.submit(args)],
+    ids=["delay", "submit"],
+)
+
+
+def pay(order_id: int, card: Any = None) -> None:
+    """Not run here."""
+
+
+def nothing_happened(post: Post) -> bool:
+    return not IdempotencyKey.objects.exists() and post.arrived() == []
+
+
+@each_call
+def test_a_task_with_sensitive_arguments_cannot_be_reserved(post: Post, call: Call) -> None:
+    with pytest.raises(ConfigurationError, match="sensitive"):
+        call(post.task(pay, sensitive=("card",)), 7)
+    assert nothing_happened(post)
+
+
+def test_a_task_with_sensitive_arguments_cannot_be_submitted(post: Post) -> None:
+    with pytest.raises(ConfigurationError, match="sensitive"):
+        post.task(pay, sensitive=("card",), reserve=False).submit((7,))
+    assert nothing_happened(post)
+
+
+def test_a_task_that_is_not_guarded_cannot_be_submitted() -> None:
+    app: Any = Celery(task_cls=IdempotentTask, set_as_current=False)
+    task = app.task(pay, name="shop.plain", shared=False)
+    with pytest.raises(ConfigurationError, match="guarded"):
+        task.submit((7,))
+
+
+@each_call
+def test_a_call_above_max_payload_is_refused(post: Post, call: Call) -> None:
+    with override_settings(IDEMPOTENT_TASKS={"MAX_PAYLOAD": 1000}):
+        task = post.task(pay)
+        with pytest.raises(ConfigurationError, match="MAX_PAYLOAD"):
+            call(task, 7, "x" * 1000)
+    assert nothing_happened(post)
+
+
+def test_a_call_that_is_not_json_is_refused(post: Post) -> None:
+    with pytest.raises(ConfigurationError, match="JSON"):
+        post.task(pay, serializer="pickle").apply_async((7,), headers={"raw": object()})
+    assert nothing_happened(post)
+
+
+def test_a_refused_call_leaves_the_callers_transaction_usable(post: Post) -> None:
+    task = post.task(pay)
+    with transaction.atomic():
+        for task_id in ("x" * 256, "a\0b"):
+            with pytest.raises(InvalidKey):
+                task.apply_async((7,), task_id=task_id)
+        with pytest.raises(ConfigurationError):
+            task.apply_async((7,), headers={"raw": object()})
+        task.delay(8)
+    assert [message["args"] for message in post.arrived()] == [[8]]
+
+
+def test_contradictory_time_limits_are_refused_as_celery_does(post: Post) -> None:
+    with pytest.raises(ValueError, match="soft_time_limit"):
+        post.task(pay, soft_time_limit=10, time_limit=5).delay(7)
+    assert nothing_happened(post)
+
+
+@pytest.mark.parametrize("on_duplicate", ["skip", "replay"])
+def test_without_anybody_to_name_a_duplicate_is_an_error(
+    post: Post, monkeypatch: pytest.MonkeyPatch, on_duplicate: str
+) -> None:
+    """The other transaction that holds the key is not seen; submit says so and does not raise."""
+    monkeypatch.setattr(f"{type(get_store()).__module__}.PostgresStore.reserve_new", lambda *_, **__: None)
+    monkeypatch.setattr("django_idempotent_tasks.ledger.LONGEST_HOLD", 0.0)
+    task = post.task(pay, on_duplicate=on_duplicate)
+    with pytest.raises(DuplicateTask) as caught:
+        task.delay(7)
+    assert (caught.value.reason, caught.value.task_id) == ("in_progress", "")
+    submission = task.submit((7,))
+    assert (submission.created, submission.result, submission.state) == (False, None, State.PENDING)
+    assert post.arrived() == []
+
+
+# -- a task that no worker knows --
+
+
+def refuse(post: Post) -> int:
+    """Let a worker refuse the messages that wait, as Celery reports it."""
+    messages = post.arrived()
+    for message in messages:
+        _on_unknown(name=message["task"], id=message["id"], message=SimpleNamespace(headers=message))
+    return len(messages)
+
+
+def test_a_task_that_no_worker_knows_fails_after_ten_refusals_and_not_before(post: Post) -> None:
+    post.task().delay(7)
+    passed = 0
+    for refusal in range(1, 11):
+        assert only_row().state == State.PENDING, f"after {refusal - 1} refusals"
+        passed += 3700
+        assert refuse(post) == 1
+        post.sweep(after=passed)
+    row = only_row()
+    assert (row.state, row.reason) == (State.FAILED, Reason.PERMANENT)
+    assert "shop.charge" in str(row.result)
+    assert post.arrived() == []
+
+
+def test_a_worker_that_knows_the_task_meanwhile_runs_it(post: Post) -> None:
+    charge = post.task()
+    charge.delay(7)
+    for times in range(1, 9):
+        refuse(post)
+        post.sweep(after=3700 * times)
+    post.work(charge)
+    assert only_row().state == State.SUCCEEDED
+
+
+def test_an_unknown_message_of_another_call_or_without_a_header_changes_nothing(post: Post) -> None:
+    post.task().delay(7)
+    IdempotencyKey.objects.update(sends=20, task_id="another")
+    assert refuse(post) == 1
+    _on_unknown(name="shop.charge", id="x", message=SimpleNamespace(headers=None))
+    assert only_row().state == State.PENDING
+
+
+# -- what a worker drops because it was revoked --
+
+
+def drop(post: Post, charge: Any, **how: bool) -> None:
+    (message,) = post.arrived()
+    header = {"idempotency": message["idempotency"]}
+    request = SimpleNamespace(headers=header, id=message["id"], args=message["args"], kwargs={})
+    _on_revoked(charge, request, **how)
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.RETRY])
+def test_a_revoked_message_cancels_a_call_that_waits(post: Post, state: State) -> None:
+    charge = post.task()
+    charge.delay(7)
+    IdempotencyKey.objects.update(state=state)
+    drop(post, charge)
+    assert only_row().state == State.CANCELLED
+
+
+def test_a_revoked_copy_leaves_the_delivery_alone_that_runs_meanwhile(post: Post) -> None:
+    charge = post.task()
+    charge.delay(7)
+    claim(charge)
+    drop(post, charge)
+    assert only_row().state == State.RUNNING
+
+
+def test_a_terminated_delivery_cancels_its_key(post: Post) -> None:
+    charge = post.task()
+    charge.delay(7)
+    claim(charge)
+    drop(post, charge, terminated=True)
+    assert only_row().state == State.CANCELLED
+
+
+def claim(charge: Any) -> None:
+    row = only_row()
+    call = AcceptedCall(Identity(row.digest, None, row.key_text, None), charge.name, row.task_id, None)
+    assert get_store().claim_reserved(call, owner="elsewhere", lease=60) is not None
