@@ -95,6 +95,8 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         meta: dict[str, Any] = {"task_id": self.id, "status": states.PENDING, "result": None}
         if not isinstance(self.backend, DisabledBackend):
             meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
+        if meta["status"] == states.REVOKED and meta["result"] is None:  # Celery could not raise that
+            self._cache = meta = {**meta, "result": TaskRevokedError("cancelled")}
         if meta["status"] in states.READY_STATES:
             return meta
         known = self._from_ledger()

@@ -17,7 +17,10 @@ class Depths:
         self._known: dict[str, int] = {}
 
     def of(self, message: Message) -> int:
-        """The messages that wait where this one would go; 0 for a queue that does not exist or tell."""
+        """The messages that wait where this one would go; 0 for a queue that does not exist or tell.
+
+        Raises what the transport raises when the broker is away.
+        """
         name = self._queue_of(message)
         if name not in self._known:
             self._known[name] = self._ask(name)
@@ -37,5 +40,7 @@ class Depths:
             with self._connection.channel() as channel:
                 declared = channel.queue_declare(queue=name, passive=passive)  # type: ignore[attr-defined]
                 return int(declared.message_count)
+        except self._connection.connection_errors:
+            raise
         except Exception:  # noqa: BLE001  every transport has its own errors
             return 0

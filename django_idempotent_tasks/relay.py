@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from celery import Celery
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from .message import Message
 
@@ -21,6 +21,8 @@ logger = logging.getLogger("django_idempotent_tasks")
 PAUSE = 5.0
 #: Connections that are kept open between messages.
 IDLE_LIMIT = 10
+#: A kept connection that fails sooner was closed, and a new one may work; one that fails later has waited.
+SOON = 0.3
 
 #: Transports whose options are those of redis-py.
 _REDIS = frozenset({"redis", "rediss", "sentinel"})
@@ -50,22 +52,46 @@ class Relay:
         if time.monotonic() < self._closed_until:
             return False
         try:
-            with self._connection(app) as connection:
-                message.publish(app, connection=connection)
+            if not self._send_on_kept(app, message):
+                with self._using(self._new(app), app) as connection:
+                    message.publish(app, connection=connection)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
             self._closed_until = time.monotonic() + PAUSE
             logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
             return False
         return True
 
-    @contextmanager
-    def _connection(self, app: Celery) -> Iterator[Connection]:
-        """A kept connection, or a new one; one that failed is not kept, nor are those beside it."""
+    def _send_on_kept(self, app: Celery, message: Message) -> bool:
+        """Send on a connection that was kept; False when there is none, or the broker has closed it.
+
+        Whether a message that failed has arrived is unknown: then it arrives twice, and is run once.
+        """
         connection = self._kept(app)
+        if connection is None:
+            return False
+        began = time.monotonic()
         try:
-            if connection is None:
-                connection = bounded_connection(app)
-                connection.ensure_connection(max_retries=1, interval_start=0, timeout=1)
+            with self._using(connection, app):
+                message.publish(app, connection=connection)
+        except OperationalError:
+            if time.monotonic() - began > SOON:
+                raise
+            return False
+        return True
+
+    def _new(self, app: Celery) -> Connection:
+        connection = bounded_connection(app)
+        try:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=1)
+        except BaseException:
+            collapse(connection)
+            raise
+        return connection
+
+    @contextmanager
+    def _using(self, connection: Connection, app: Celery) -> Iterator[Connection]:
+        """Keep the connection afterwards; one that failed is not kept, nor are those beside it."""
+        try:
             yield connection
         except BaseException:
             self._drop(connection)
@@ -78,17 +104,16 @@ class Relay:
     def _kept(self, app: Celery) -> Connection | None:
         with suppress(IndexError):
             owner, connection = self._idle.pop()
-            if owner is app:
+            if owner is app and connection.connected:
                 return connection
-            connection.release()
+            collapse(connection)
         return None
 
-    def _drop(self, connection: Any) -> None:
+    def _drop(self, connection: Connection) -> None:
         while self._idle:
             with suppress(IndexError):
-                _collapse(self._idle.pop()[1])
-        if connection is not None:
-            _collapse(connection)
+                collapse(self._idle.pop()[1])
+        collapse(connection)
 
     def forget(self) -> None:
         """In a forked child: leave the parent's connections alone, neither used nor closed."""
@@ -97,7 +122,7 @@ class Relay:
         self._closed_until = 0.0
 
 
-def _collapse(connection: Connection) -> None:
+def collapse(connection: Connection) -> None:
     """Close without a word to the other side, which may not answer."""
     with suppress(Exception):
         connection.collapse()  # type: ignore[attr-defined]  # not in the stubs

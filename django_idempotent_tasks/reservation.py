@@ -111,6 +111,8 @@ class Reservation:
         options.setdefault("ignore_result", task.ignore_result)
         options["task_id"] = self.task_id
         options["shadow"] = options.get("shadow") or task.shadow_name(args, kwargs, options)
+        if str(task.app.conf.result_backend or "").startswith("rpc"):
+            options.setdefault("reply_to", task.app.thread_oid)  # else the result would go to the sweeper
         now = task.app.now()
         if self.delay:
             options["eta"] = now + timedelta(seconds=self.delay)

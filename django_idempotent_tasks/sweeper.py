@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from celery import Celery
 from django.db import Error as DatabaseError
-from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from . import signals
 from .conf import settings
@@ -20,7 +20,7 @@ from .message import Message
 from .outcomes import Due
 from .pruning import prune_bite
 from .queues import Depths
-from .relay import bounded_connection
+from .relay import bounded_connection, collapse
 from .states import State
 from .stores import LedgerStore, get_store
 
@@ -36,6 +36,8 @@ TICK = 0.5
 BITE = 200
 #: How often a message that went out is left alone while its queue is not empty.
 HELD = 3
+#: Seconds after which a bite sends no more: forks wait for its end, and the leader's lease goes on.
+LONGEST_BITE = 3.0
 
 # Taken by every bite and by every fork, so that no child inherits a connection in use.
 _bite_lock = threading.Lock()
@@ -80,28 +82,31 @@ def _send(rows: list[Due], app: Celery, store: LedgerStore) -> tuple[list[Due], 
     """Send each row's message on one connection of its own; which could not be sent, and how many were."""
     if not rows:
         return [], 0
-    sent = 0
     try:
-        with bounded_connection(app) as connection:
-            connection.ensure_connection(max_retries=1, timeout=2)
-            post = _Post(app, store, connection)
-            unsent = [row for row in rows if not post.send(row)]
-            sent = post.sent
+        post = _Post(app, store)
     except Exception as error:  # noqa: BLE001  every transport has its own errors
-        logger.warning("The sweeper cannot reach the broker (%r); %d rows wait", error, len(rows))
-        return rows, sent
-    return unsent, sent
+        logger.warning("The sweeper has no broker (%r); %d rows wait", error, len(rows))
+        return rows, 0
+    try:
+        return [row for row in rows if not post.send(row)], post.sent
+    finally:
+        post.close()
 
 
 class _Post:
-    """Sends the rows of one bite; one bad row never stops the others."""
+    """Sends the rows of one bite on one connection of its own; one bad row never stops the others.
 
-    def __init__(self, app: Celery, store: LedgerStore, connection: Connection) -> None:
+    A broker that is away or silent does: what is left waits for the next sweep, and forks for no more
+    than that.
+    """
+
+    def __init__(self, app: Celery, store: LedgerStore) -> None:
         self.app = app
         self.store = store
-        self.connection = connection
-        self.depths = Depths(app, connection)
+        self.connection = bounded_connection(app)
+        self.depths = Depths(app, self.connection)
         self.sent = 0
+        self._until = time.monotonic() + LONGEST_BITE
 
     def send(self, row: Due) -> bool:
         """Whether nothing is left to do for the row now."""
@@ -113,18 +118,41 @@ class _Post:
         if row.state is State.RETRY:
             message = message.started()
         try:
-            return self._expired(row, message) or self._waits(row, message) or self._publish(row, message)
+            return self._expired(row, message) or self._deliver(row, message)
         except DatabaseError:
             raise
-        except Exception as error:  # noqa: BLE001
-            logger.warning("%s was not sent again: %r", row.task, error)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            self._doubt(row, error)
             return False
 
-    def _publish(self, row: Due, message: Message) -> bool:
-        message.publish(self.app, connection=self.connection)
-        self.sent += 1
-        logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
+    def close(self) -> None:
+        """Give the connection up, without a word to the other side."""
+        collapse(self.connection)
+
+    def _deliver(self, row: Due, message: Message) -> bool:
+        """Whether the message is with the broker, as far as one can know."""
+        if time.monotonic() >= self._until:
+            return False
+        self._connect()
+        if not self._waits(row, message):
+            message.publish(self.app, connection=self.connection)
+            self.sent += 1
+            logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
         return True
+
+    def _connect(self) -> None:
+        try:
+            self.connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+        except Exception:
+            self._until = 0.0
+            raise
+
+    def _doubt(self, row: Due, error: Exception) -> None:
+        """After a failure: AMQP closes the channel that a row was refused on, others what they please."""
+        logger.warning("%s was not sent again: %r", row.task, error)
+        connection = self.connection
+        if isinstance(error, (OperationalError, *connection.connection_errors, *connection.channel_errors)):
+            collapse(connection)
 
     def _expired(self, row: Due, message: Message) -> bool:
         """A broker may drop an expired message without a word, and the key would be sent for ever."""

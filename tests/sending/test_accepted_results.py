@@ -77,6 +77,15 @@ def test_a_cancelled_call_is_raised_as_revoked(post: Post) -> None:
         result.get(timeout=5)
 
 
+def test_a_call_that_a_worker_dropped_as_cancelled_is_raised_as_revoked(post: Post) -> None:
+    post.app.conf.update(result_backend="cache+memory://")
+    charge = post.task()
+    result = charge.delay(7)
+    charge.backend.store_result(result.id, None, "REVOKED")
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=5)
+
+
 def test_a_result_that_was_not_stored_is_an_error_and_not_a_value(post: Post) -> None:
     charge = post.task(store_result=False)
     result = charge.delay(7)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from celery import chain, chord, group
-from django.db import transaction
+from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
 from django_idempotent_tasks.message import Message
@@ -231,6 +232,24 @@ def test_a_queue_where_the_message_most_likely_waits_is_not_doubled(post: Post) 
     post.task().delay(7)
     post.sweep()
     assert len(post.arrived()) == 1
+
+
+def test_with_results_by_message_they_go_to_the_caller_also_when_another_process_sends_it(
+    post: Post,
+) -> None:
+    post.app.conf.update(result_backend="rpc://")
+    post.task().delay(7)
+    (sent,) = post.arrived()
+
+    def sweep() -> None:
+        post.sweep()
+        connection.close()
+
+    sweeper = threading.Thread(target=sweep)  # another thread has another reply queue, as a process has
+    sweeper.start()
+    sweeper.join()
+    (republished,) = post.arrived()
+    assert sent["properties"]["reply_to"] == republished["properties"]["reply_to"] == post.app.thread_oid
 
 
 def test_members_of_a_group_are_reserved_and_sent(post: Post, road: Road) -> None:
