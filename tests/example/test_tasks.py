@@ -54,10 +54,10 @@ def test_a_completed_payment_is_charged_booked_and_notified(gateway: GatewayServ
 
 
 def test_the_same_event_again_does_nothing(gateway: GatewayServer) -> None:
-    send()
-    repeated = send().get()
+    first = send()
+    repeated = send()
 
-    assert (repeated["status"], repeated["reason"]) == ("skipped", "already_completed")
+    assert (repeated.duplicate, repeated.id) == (True, first.id)
     assert gateway.store.stats()["raw_calls"] == 1
     assert Charge.objects.count() == Notification.objects.count() == 1
 
