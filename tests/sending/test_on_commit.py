@@ -106,13 +106,13 @@ def test_waiting_for_a_duplicate_of_the_same_transaction_raises_as_well(post: Po
     with transaction.atomic():
         charge.delay(7)
         with pytest.raises(OuterTransaction):
-            charge.delay(7).get()
+            charge.delay(7).get(timeout=1)
 
 
 def test_waiting_for_a_far_call_inside_its_transaction_raises_as_well(post: Post) -> None:
     charge = post.task()
     with transaction.atomic(), pytest.raises(OuterTransaction):
-        charge.apply_async((7,), countdown=3600).get()
+        charge.apply_async((7,), countdown=3600).get(timeout=1)
 
 
 def test_waiting_in_a_later_transaction_is_allowed(post: Post) -> None:

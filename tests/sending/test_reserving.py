@@ -87,4 +87,4 @@ def test_waiting_inside_the_transaction_that_reserved_raises_instead_of_hanging(
     with transaction.atomic():
         result = charge.delay(7)
         with pytest.raises(OuterTransaction):
-            result.get()
+            result.get(timeout=1)
