@@ -124,7 +124,10 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def release(self, digest: UUID, *, token: int) -> bool:
-        """RUNNING to RETRY, due now, for an operator; False when the row has moved on from ``token``."""
+        """RUNNING to RETRY, due now, for an operator; REVIEW where the holder is inside ``external()``.
+
+        False when the row has moved on from ``token``.
+        """
 
     @abstractmethod
     def fail_unknown(self, digest: UUID, *, task_id: str, sends: int, error: str, retention: int) -> bool:
