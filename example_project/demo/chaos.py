@@ -59,17 +59,8 @@ class Chaos:
         return ""
 
     def cut(self, connections: Callable[[], str]) -> str:
-        """Cut connections while every child is charging. Returns what was done."""
-        for _ in range(CHANCES):
-            if not wait_until(self._all_busy, seconds=PATIENCE, every=0.02):
-                return ""
-            everybody = [pid for worker in self._workers for pid in worker.children()]
-            if self._caught(everybody):
-                try:
-                    return connections()
-                finally:
-                    _let_go(everybody)
-        return ""
+        """Cut connections while something is charging. Returns what was done."""
+        return connections() if self._wait_for(all_busy=False) else ""
 
     def _caught(self, victims: list[int]) -> bool:
         """Stop the processes, and let them go on when one has finished its charge meanwhile."""
@@ -95,9 +86,6 @@ class Chaos:
             return bool(found)
 
         return self._rng.choice(found) if wait_until(look, seconds=PATIENCE, every=0.02) else None
-
-    def _all_busy(self) -> bool:
-        return len(self._busy_workers(all_busy=True)) == len(self._workers)
 
     def _busy_workers(self, *, all_busy: bool) -> list[tuple[Program, list[int]]]:
         running = self._charging()

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from example_project.demo.traffic import ACCEPTED, Delivery, plan
+from example_project.gateway.store import UNREADABLE_AMOUNT
 from example_project.payments import views
 from example_project.payments.models import Tenant
 from tests.example.test_webhook import Recorder
@@ -45,6 +46,13 @@ def test_some_events_come_out_of_order() -> None:
     assert len(set(first.values())) == 3
 
 
+def test_the_poison_is_sent_apart_from_the_others() -> None:
+    event = PLAN.poison.event
+
+    assert (event["type"], event["data"]["amount"]) == ("payment.completed", UNREADABLE_AMOUNT)
+    assert event["id"] not in {delivery.event["id"] for delivery in EVENTS} | PLAN.charges
+
+
 def test_the_same_seed_gives_the_same_traffic_but_for_the_ids() -> None:
     def shape(seed: int) -> list[tuple[str, int, object]]:
         deliveries = plan(SECRETS, 60, random.Random(seed)).deliveries
@@ -61,11 +69,13 @@ def test_the_webhook_answers_as_planned(monkeypatch: pytest.MonkeyPatch, setting
     Tenant.objects.bulk_create(Tenant(slug=slug, name=slug, secret=key) for slug, key in SECRETS.items())
 
     surprises = [
-        (one.body[:80], one.expected, code) for one in PLAN.deliveries if (code := post(one)) != one.expected
+        (one.body[:80], one.expected, code)
+        for one in (*PLAN.deliveries, PLAN.poison)
+        if (code := post(one)) != one.expected
     ]
 
     assert surprises == []
-    assert len(recorder.sent) == sum(one.expected == ACCEPTED for one in PLAN.deliveries)
+    assert len(recorder.sent) == 1 + sum(one.expected == ACCEPTED for one in PLAN.deliveries)
 
 
 def post(delivery: Delivery) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from example_project.gateway.server import Behaviour, GatewayServer
-from example_project.gateway.store import DECLINED_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments import gateway_client
 from example_project.payments.gateway_client import CardDeclined, GatewayRefused, GatewayUnavailable
 from example_project.servers.process import free_port
@@ -75,6 +75,21 @@ def test_a_decline_is_remembered_and_moves_no_money(gateway: GatewayServer) -> N
             charge(amount=DECLINED_AMOUNT)
 
     assert gateway.store.stats() == {"charges": 0, "raw_calls": 2, "keys_called_twice": 1}
+
+
+def test_the_unreadable_amount_is_refused_for_good_and_moves_no_money(gateway: GatewayServer) -> None:
+    with pytest.raises(GatewayRefused):
+        charge(amount=UNREADABLE_AMOUNT)
+
+    assert gateway.store.stats()["charges"] == 0
+
+
+def test_every_call_is_counted_for_its_reference(gateway: GatewayServer) -> None:
+    charge("k1")
+    charge("k1")
+    charge("k2")
+
+    assert gateway.store.calls() == {"acme/pay_1": 3}
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", {"amount": "1.00"}, {**ORDER, "amount": 1}])
