@@ -156,7 +156,7 @@ class Attempt:
             if not (unsure and self.settlement.is_completed()):
                 raise
             self.completed, self.result = True, done.result
-            if is_shutdown(error):
+            if is_shutdown(struck_by(error)):
                 raise
         self.completed, self.result = True, done.result
 

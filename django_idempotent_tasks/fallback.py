@@ -21,7 +21,6 @@ def run_here(task: Any, message: Message) -> Any:
 
     Not for a message with a chain or a chord: Celery's ``apply`` would drop what follows.
     """
-    passing = ("eta", "expires")
-    options = {name: value for name, value in message.options.items() if name not in passing}
+    message = message.started()
     with denied_join_result():
-        return task.apply(list(message.args), dict(message.kwargs), **options)
+        return task.apply(list(message.args), dict(message.kwargs), **message.options)

@@ -114,11 +114,11 @@ class Message:
         if connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
         # Celery would subscribe to the result first, on an unbounded connection; whoever waits does it.
-        with nullcontext() if _is_rpc(app) else denied_join_result():
+        with nullcontext() if is_rpc(app) else denied_join_result():
             app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
 
 
-def _is_rpc(app: Celery) -> bool:
+def is_rpc(app: Celery) -> bool:
     """Whether results travel to a queue of the sender, which must exist before the message goes out."""
     return str(app.conf.result_backend or "").startswith("rpc")
 

@@ -125,7 +125,10 @@ class Relay:
 def collapse(connection: Connection) -> None:
     """Close without a word to the other side, which may not answer."""
     with suppress(Exception):
-        connection.collapse()  # type: ignore[attr-defined]  # not in the stubs
+        if connection.transport.driver_type == "amqp":
+            connection.collect()
+        else:  # says no goodbye, and collect() would change the time-outs of other threads' new sockets
+            connection.release()
 
 
 _of_the_parent: list[object] = []

@@ -19,7 +19,7 @@ from .exceptions import ConfigurationError, DuplicateTask
 from .fallback import run_here, runs_here
 from .header import from_header, to_header
 from .ledger import Abandoned, Ledger, Refused, Reserved
-from .message import HEADER, Message
+from .message import HEADER, Message, is_rpc
 from .options import Policy
 from .outcomes import Call
 from .relay import relay
@@ -111,7 +111,7 @@ class Reservation:
         options.setdefault("ignore_result", task.ignore_result)
         options["task_id"] = self.task_id
         options["shadow"] = options.get("shadow") or task.shadow_name(args, kwargs, options)
-        if str(task.app.conf.result_backend or "").startswith("rpc"):
+        if is_rpc(task.app):
             options.setdefault("reply_to", task.app.thread_oid)  # else the result would go to the sweeper
         now = task.app.now()
         if self.delay:

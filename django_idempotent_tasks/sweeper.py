@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -126,8 +127,9 @@ class _Post:
             return False
 
     def close(self) -> None:
-        """Give the connection up, without a word to the other side."""
-        collapse(self.connection)
+        """Give the connection up."""
+        with suppress(Exception):
+            self.connection.release()
 
     def _deliver(self, row: Due, message: Message) -> bool:
         """Whether the message is with the broker, as far as one can know."""

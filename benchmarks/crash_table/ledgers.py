@@ -26,4 +26,4 @@ def key_state(subject: Subject, argument: str) -> str:
     row = rows.first()
     if row is None:
         return "no key"
-    return f"key {row.get_state_display()}: {row.attempts} attempts, {row.crashes} crashes"
+    return f"key {row.get_state_display()} (attempts {row.attempts}, crashes {row.crashes})"

@@ -15,9 +15,9 @@ from example_project.servers import Servers
 
 NOTES = f"""\
 "starts" and "ends" count how often bodies began and ended; each piece of work should end once (the chord has
-two). "s to end" is from the strike to the first end; the strike is the kill, the first start, or the last
-submission before. Bodies take 5 s and are killed after 2. Messages are acknowledged late unless a row says
-otherwise (ours always). 1b: visibility_timeout 10 s, looked for every second unless a row says otherwise.
+two). "s to end" is from the strike to the first end; the strike is the kill, else the first start or sending.
+Bodies take 5 s and are killed after 2. Messages are acknowledged late unless a row says otherwise (ours
+always). 1b: visibility_timeout 10 s, looked for every second unless a row says otherwise.
 "outlives its lock": lock or lease {BRIEF.lock} s, body 8 s, sent at 0, 4 and 9.2 s.
 "tuned": lease {TUNED_LEASE} s instead of 60, retries after a second, duplicates wait for the result.
 Celery notices a dead child after 0 to 5 s, whatever the subject; the last table kills at any moment of that.

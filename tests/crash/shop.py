@@ -10,9 +10,10 @@ from celery.app.trace import build_tracer
 from celery.exceptions import Reject
 from celery.result import AsyncResult
 
-from django_idempotent_tasks import IdempotentTask, PermanentError
+from django_idempotent_tasks import IdempotentTask, PermanentError, heartbeat
 from django_idempotent_tasks.conf import settings
 from tests.crash.world import Parcel, World
+from tests.support.waiting import eventually
 
 LEASE = 60
 
@@ -46,6 +47,8 @@ def guarded(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def charge(task: Any, key: str) -> None:
     """Cause an effect outside the database, with the key that a provider would recognise."""
     now = task.idempotency
+    # Which line is the n-th of a later delivery depends on what the heart's thread has seen of this one.
+    eventually(lambda: heartbeat._heart._wakes is not None, "the heart knows of this lease", every=0.002)
     task.app.world.tell(
         "started",
         key=key,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+import pytest
 from django.db import transaction
+from django.db.models import QuerySet
 
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.relay import collapse, relay
 from django_idempotent_tasks.states import State
-from example_project.servers import Server
+from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import Swept, sweep_bite
+from tests.proj.celery import app
 from tests.proj.models import Effect
 from tests.proj.reserving import ordering
 from tests.support.processes import Worker
@@ -29,33 +35,54 @@ class RollbackError(Exception):
     """What ends a request that fails after it has sent something."""
 
 
+def forget_connections() -> None:
+    """Let this process's relay begin anew, as in a new process."""
+    while relay._idle:
+        collapse(relay._idle.pop()[1])
+    relay.forget()
+
+
 @dataclass
 class Shop:
-    """What a test does to it, and looks at."""
+    """What a test does to it, and looks at; ``options`` are those of ``apply_async``."""
 
     site: Site
-    server: Server
     environment: Mapping[str, str]
+    options: Mapping[str, Any]
     committed: list[str] = field(default_factory=list)
 
-    def worker(self, name: str, *arguments: str) -> Worker:
-        """A started worker of the shop; its results go nowhere."""
-        return self.site.worker(
-            name, *arguments, PROJ_RESULT_BACKEND="disabled://", **self.environment
-        ).start()
+    def worker(self, name: str, *arguments: str, **environment: str) -> Worker:
+        """A worker of the shop, not yet started; its results go nowhere."""
+        variables = {"PROJ_RESULT_BACKEND": "disabled://", **self.environment, **environment}
+        return self.site.worker(name, *arguments, **variables)
+
+    @contextmanager
+    def sending_to(self, url: str) -> Iterator[None]:
+        """Let this process send there, on new connections; it forgets that sending may have failed."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CELERY_BROKER_URL", url)  # which Celery prefers to its configuration
+            forget_connections()
+            yield
+        forget_connections()
 
     def order(self, key: str, *, gated: bool = False) -> str:
         """Write an order and reserve its task, in one transaction; the accepted call."""
         with self.transaction():
             Effect.objects.using(self.site.rows.alias).create(key=key, attempt=0, token=0, note=ORDERED)
-            call = ordering.delay(key, gated=gated)
+            call = ordering.apply_async((key,), {"gated": gated}, **self.options)
         self.committed.append(key)
         return str(call.id)
 
+    def seconds_to_order(self, key: str) -> float:
+        """How long a request takes that orders."""
+        began = time.monotonic()
+        self.order(key)
+        return time.monotonic() - began
+
     def fail_to_order(self, key: str) -> None:
-        """The same, and then the request fails."""
+        """The same as an order, and then the request fails."""
         with suppress(RollbackError), self.transaction():
-            ordering.delay(key)
+            ordering.apply_async((key,), **self.options)
             raise RollbackError
 
     @contextmanager
@@ -64,18 +91,20 @@ class Shop:
         with transaction.atomic(using=self.site.rows.alias):
             yield
 
-    def kill_a_child(self) -> None:
-        """SIGKILL a child in the middle of an order, if any is at one now."""
-        running = IdempotencyKey.objects.using(self.site.rows.alias).filter(state=State.RUNNING)
-        owner = running.values_list("owner", flat=True).first()
-        with suppress(ProcessLookupError):
-            if owner:
-                os.kill(int(owner.split(":")[1]), signal.SIGKILL)
+    def sweep(self, after: int = 0) -> Swept:
+        """One bite, as it would be so many seconds from now."""
+        with shifted(after), get_store(self.site.rows.alias).side_connection() as store:
+            return sweep_bite(app, store)
 
-    def wait_until_done(self, *, within: float) -> None:
+    def seconds_to_sweep(self) -> float:
+        """How long one bite takes."""
+        began = time.monotonic()
+        self.sweep()
+        return time.monotonic() - began
+
+    def wait_until_done(self, *, within: float = 60) -> None:
         """Wait until every key has ended."""
-        keys = IdempotencyKey.objects.using(self.site.rows.alias)
-        live = keys.filter(state__in=(State.PENDING, State.RUNNING, State.RETRY))
+        live = self.keys(state__in=(State.PENDING, State.RUNNING, State.RETRY))
         try:
             eventually(lambda: not live.exists(), "every order is done", within=within, every=0.2)
         except AssertionError as error:
@@ -84,10 +113,22 @@ class Shop:
 
     def wait_for_looks(self, number: int) -> None:
         """Wait until the sweeper has looked at every order so often."""
-        keys = IdempotencyKey.objects.using(self.site.rows.alias)
-        eventually(
-            lambda: not keys.filter(sends__lt=number).exists(), f"{number} looks", within=60, every=0.2
-        )
+        early = self.keys(sends__lt=number)
+        eventually(lambda: not early.exists(), f"{number} looks", within=60, every=0.2)
+
+    def each_is_done_once(self, *, within: float = 60) -> None:
+        """Wait for the end: every committed order has its one effect, and nothing else has any."""
+        self.wait_until_done(within=within)
+        assert self.ordered() == set(self.committed)
+        assert self.effects() == dict.fromkeys(self.committed, 1)
+
+    def keys(self, **terms: Any) -> QuerySet[IdempotencyKey]:
+        """The ledger's rows."""
+        return IdempotencyKey.objects.using(self.site.rows.alias).filter(**terms)
+
+    def unsent(self) -> int:
+        """How many orders wait, none of them known to be with the broker."""
+        return self.keys(state=State.PENDING, sends=-1).count()
 
     def effects(self) -> Counter[str]:
         """How often each order had its effect."""
