@@ -1,16 +1,14 @@
-"""One granted attempt: the body runs under its lease, and however it ends, its claim is settled."""
+"""One granted attempt: however its body ends, its claim is settled by the same rules."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
-from django.db import transaction
 
-from . import heartbeat, signals
 from .backoff import delay_of, retry_options
 from .context import Done, downstream_key, entered
 from .endings import is_shutdown, ordinary, struck_by
@@ -19,8 +17,6 @@ from .judgement import Judgement, judge
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim
-from .reschedule import come_back
-from .results import decode_result
 from .settlement import Settlement
 from .states import Reason, State
 
@@ -29,8 +25,10 @@ logger = logging.getLogger("django_idempotent_tasks")
 _FINAL = {Judgement.PERMANENT: Reason.PERMANENT, Judgement.REVIEW: Reason.IN_DOUBT}
 
 
-class Handle:
+class Handle(ABC):
     """``self.idempotency`` of a guarded run; see :class:`~.context.Idempotency`."""
+
+    lost = False
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -41,87 +39,46 @@ class Handle:
         self.attempt = claim.grant.attempts
         self.previous_attempt_died = claim.grant.reason is Reason.OWNER_DIED
 
-    @property
-    def lost(self) -> bool:
-        """Whether the lease is known to be lost."""
-        return self._attempt.lost
-
     def downstream_key(self, purpose: str) -> str:
         """The same in every attempt of this work."""
         claim = self._attempt.claim
         return downstream_key(claim.digest, claim.grant.generation, purpose)
 
+    @abstractmethod
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key."""
-        return self._attempt.completing()
 
 
 class Attempt:
-    """The run of one claim. A leased one inside the caller's transaction (eager mode) uses a savepoint."""
+    """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""
 
-    def __init__(self, task: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool) -> None:
+    handle: Handle
+
+    def __init__(
+        self, task: Any, ledger: Ledger, claim: Claim, settlement: Settlement, *, in_caller_transaction: bool
+    ) -> None:
         self.task = task
         self.request = task.request
         self.ledger = ledger
         self.claim = claim
+        self.settlement = settlement
         self.in_caller_transaction = in_caller_transaction
-        self.settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
-        self.handle = Handle(self)
-        self.lost = False
         self.completed = False
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None
 
-    def run(self, args: Any, kwargs: Any) -> Any:
-        """Run the body and settle the claim; returns the result or raises what Celery has to see."""
-        with self._held():
-            try:
-                try:
-                    with entered(self), self._savepoint():
-                        value = self._body(args, kwargs)
-                except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
-                    return self._ended_by(error)
-                return self._returned(value)
-            except LeaseLost:
-                return self._superseded()
-
-    def _body(self, args: Any, kwargs: Any) -> Any:
-        try:
-            return self.task.run(*args, **kwargs)
-        except Exception as error:
-            if not (self.completed and self.in_caller_transaction):
-                raise
-            return self._ended_by(error)  # or its savepoint would take the completion back
-
-    def end_by(self, error: BaseException) -> NoReturn:
-        """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
-        try:
-            self._ended_by(error)
-        except LeaseLost:
-            self._on_lost()
-        raise error
-
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, instead of starting the body once more."""
         error = PoisonTask(
-            f"{self.task.name} {self.handle.key!r} ended {self.claim.grant.crashes} workers; the body was"
-            " not started again. Find the cause, then redrive it."
+            f"{self.task.name} {self.claim.call.identity.key_text!r} ended {self.claim.grant.crashes}"
+            " workers; the body was not started again. Find the cause, then redrive it."
         )
         self.settlement.fail(error, state=State.FAILED, reason=Reason.POISON)
         raise error
 
-    def _held(self) -> AbstractContextManager[None]:
-        if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
-            return nullcontext()
-        return heartbeat.holding(self.claim, self._on_lost)
-
-    def _savepoint(self) -> AbstractContextManager[Any]:
-        if self.in_caller_transaction:
-            return transaction.atomic(using=self._alias)
-        return nullcontext()
-
     @property
-    def _alias(self) -> str:
+    def alias(self) -> str:
+        """The ledger's database."""
         return self.ledger.store.connection.alias
 
     # -- the retry that a body asks for --
@@ -138,38 +95,8 @@ class Attempt:
 
     # -- how a body ends --
 
-    @contextmanager
-    def completing(self) -> Iterator[Done]:
-        """The transaction of ``.complete()``."""
-        if self.completed:
-            msg = f"{self.task.name} called complete() twice; its key is completed already."
-            raise RuntimeError(msg)
-        done, committing = Done(), False
-        try:
-            with transaction.atomic(using=self._alias, durable=not self.in_caller_transaction):
-                yield done
-                committing = True
-                self.settlement.complete_once(done.result)
-        except BaseException as error:
-            # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
-            unsure = committing and not isinstance(error, LeaseLost)
-            if not (unsure and self.settlement.is_completed()):
-                raise
-            self.completed, self.result = True, done.result
-            if is_shutdown(struck_by(error)):
-                raise
-        self.completed, self.result = True, done.result
-
-    def _returned(self, value: Any) -> Any:
-        if self.completed:
-            return self.result
-        if self.captured is None:
-            self.settlement.complete(value)
-        else:  # self.retry(throw=False)
-            self._settle_retry(*self.captured)
-        return value
-
-    def _ended_by(self, error: BaseException) -> Any:
+    def ended_by(self, error: BaseException) -> Any:
+        """Settle what the body raised; the result if it had completed before, else what Celery has to see."""
         error = struck_by(error)
         if is_shutdown(error):
             if not self.completed:
@@ -186,7 +113,7 @@ class Attempt:
             and not isinstance(error, Retry | LeaseLost)
             and not self._is_final(error)
         ):
-            self._settle_retry(*self.captured)  # asked for with throw=False; Celery would have sent it by now
+            self.settle_captured()  # asked for with throw=False; Celery would have sent it by now
             raise error
         match error:
             case LeaseLost():
@@ -194,8 +121,7 @@ class Attempt:
             case Retry():
                 self._asked_to_retry(error)
             case Ignore():
-                self.settlement.complete(None, Reason.IGNORED)
-                raise error
+                self._ignored(error)
             case Reject():
                 self._rejected(error)
             case _:
@@ -212,14 +138,21 @@ class Attempt:
                 self._failed(cause or RuntimeError("Retry was raised without self.retry()."))
             sig = retry.sig  # type: ignore[attr-defined]
             self.captured = (Message.of(self.task.name, sig.args, sig.kwargs, sig.options), 0.0)
-        self._settle_retry(*self.captured)
+        self.settle_captured()
         raise retry
 
     def _is_final(self, error: BaseException) -> bool:
         return judge(error, self.ledger.policy) in _FINAL
 
-    def _settle_retry(self, message: Message, delay: float) -> None:
-        self.settlement.retry(message, delay=delay)
+    def settle_captured(self) -> None:
+        """Settle as the retry that was asked for."""
+        if self.captured is not None:
+            message, delay = self.captured
+            self.settlement.retry(message, delay=delay)
+
+    def _ignored(self, error: Ignore) -> NoReturn:
+        self.settlement.complete(None, Reason.IGNORED)
+        raise error
 
     def _rejected(self, error: Reject) -> NoReturn:
         if error.requeue:  # type: ignore[attr-defined]
@@ -246,23 +179,3 @@ class Attempt:
             except BaseException as outcome:  # noqa: BLE001  whichever it is, the caller settles it
                 return outcome
         return error
-
-    # -- a lost lease --
-
-    def _on_lost(self) -> None:
-        """Called by the heartbeat's thread, or here when a settlement was refused."""
-        if not self.lost:
-            self.lost = True
-            signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
-
-    def _superseded(self) -> Any:
-        """The settlement was refused: the winner's recorded result is this call's result as well."""
-        self._on_lost()
-        if self.request.is_eager:
-            raise self.settlement.lost()
-        entry = self.settlement.row()
-        if entry is not None and entry.state is State.SUCCEEDED and not entry.was_answered:
-            return decode_result(entry.result)
-        if entry is not None and entry.runner_task_id not in {None, self.request.id}:
-            come_back(self.task, seconds=max(entry.opens_in or 0.0, 1.0))  # another call runs it now
-        raise Ignore  # another delivery of this very call runs it now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from . import signals
 from .announce import announce
@@ -69,7 +70,8 @@ class Abandoned:
     """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
 
 
-Outcome = Claimed | Waiting | Refused | Answered
+Refusal = Waiting | Refused | Answered
+Outcome = Claimed | Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Ledger:
 
     store: LedgerStore
     policy: Policy
+    reads: ClassVar[int] = READS
 
     def claim(self, call: Call, *, owner: str, first: Step) -> Outcome:
         """Claim the key of ``call``, or say why not.
@@ -89,19 +92,20 @@ class Ledger:
         """
         verdict, entry = Verdict(first), None
         if first is Step.WAIT:
-            entry, verdict = self._look(call, owner)
-        for _ in range(READS):
+            entry, verdict = self.look(call, owner)
+        for _ in range(self.reads):
             grant = self._try(verdict, entry, call, owner)
             if grant is not None:
                 return self._claimed(call, owner, grant, verdict)
             if verdict.step not in _TRIES:
                 break
-            entry, verdict = self._look(call, owner)
+            entry, verdict = self.look(call, owner)
         else:
             return Waiting(1.0)
-        return self._refusal(verdict, entry, call)
+        return self.refusal(verdict, entry, call)
 
-    def _look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
+    def look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
+        """The key's row and what it means for ``call``."""
         entry = self.store.read(call.identity.digest, task_id=call.task_id)
         return entry, decide(entry, call, owner=owner, on_failed=self.policy.on_failed)
 
@@ -127,7 +131,8 @@ class Ledger:
         self._announce("key_taken_over" if took_over else "key_claimed", call.task, claim=claim)
         return Claimed(claim, took_over)
 
-    def _refusal(self, verdict: Verdict, entry: Entry | None, call: Call) -> Outcome:
+    def refusal(self, verdict: Verdict, entry: Entry | None, call: Call) -> Refusal:
+        """What a call gets whose verdict is no claim; raises :class:`KeyReused`."""
         if entry is None:  # every step that ends the loop was decided on a row
             return Waiting(1.0)
         answer = Answer(entry.state, entry.reason, entry.result)
@@ -161,7 +166,7 @@ class Ledger:
         while True:
             token, entry = self.store.reserve_new(call, wait=wait, sends=sends), None
             if token is None:
-                entry, verdict = self._look(call, owner="")
+                entry, verdict = self.look(call, owner="")
             if entry is not None and verdict.step is not Step.REOPEN:
                 return self._unreserved(call, entry, verdict)
             if entry is not None:

@@ -78,6 +78,7 @@ class Policy:
     classify: Callable[[BaseException], object] | None
     on_store_down: str
     sensitive: frozenset[str]
+    mode: str = "leased"
     reserve: bool = False
 
 
@@ -126,6 +127,7 @@ class _Reader:
                 binder=self.binder,
                 sensitive=sensitive,
             ),
+            mode=self._choice("mode", "leased", "atomic"),
             on_duplicate=self._choice("on_duplicate", "skip", "replay", "raise"),
             on_failed=self._choice("on_failed", "rerun", "block"),
             lease=self._duration("lease", settings().lease, least=1),
@@ -172,8 +174,6 @@ class _Reader:
         for name in PLANNED:
             if self._get(name, None):
                 raise self._wrong(name, "is not available in this version; leave it out.")
-        if self._choice("mode", "leased", "atomic") == "atomic":
-            raise self._wrong("mode", 'cannot be "atomic" in this version; leave it out ("leased").')
 
     def _reserve(self, sensitive: frozenset[str]) -> bool:
         reserve = self._flag("reserve", default=False)

@@ -12,6 +12,7 @@ from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined] 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
+from . import undone
 from .conf import settings
 from .header import from_header
 from .identity import identify
@@ -64,9 +65,10 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, _free)
+            _for_dead_child(self, _free, undone.crashed)
         elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
-            _for_dead_child(self, _failure_of(error))
+            text = encode_error(error)
+            _for_dead_child(self, _failure_of(text), undone.failed(text))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
 
@@ -90,6 +92,11 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
 
     identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
     if identity is None:
+        return
+
+    if terminated and _is_atomic(sender):
+        call = undone.call_of(sender, identity, request)
+        undone.record_soon(breaker.guard, sender, call, undone.cancelled)
         return
 
     def work(store: LedgerStore) -> None:
@@ -137,7 +144,13 @@ def _acks_on_timeout(task: Any) -> bool:
     return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
-def _for_dead_child(request: Any, work: Callable[[LedgerStore, Identity, str], object]) -> None:
+def _is_atomic(task: Any) -> bool:
+    return bool(task.idempotency_policy.mode == "atomic")
+
+
+def _for_dead_child(
+    request: Any, work: Callable[[LedgerStore, Identity, str], object], ending: undone.Ending
+) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
@@ -146,10 +159,26 @@ def _for_dead_child(request: Any, work: Callable[[LedgerStore, Identity, str], o
     if identity is None:
         return
 
+    if _is_atomic(request.task):
+        _for_undone_run(request, identity, ending)
+        return
+
     def end(store: LedgerStore) -> None:
         work(store, identity, f"{instance()}:{pid}:")
 
     breaker.guard(lambda: _on_own_connection(end))
+
+
+def _for_undone_run(request: Any, identity: Identity, ending: undone.Ending) -> None:
+    """The start of a redelivered copy was counted before it began: that is not a crash more."""
+    task = request.task
+    if ending is undone.crashed and (request.delivery_info or {}).get("redelivered"):
+        return
+    call = undone.call_of(task, identity, request._context)  # noqa: SLF001  what Celery gives its own hooks
+    if ending is undone.crashed:
+        breaker.guard(lambda: undone.record(task, call, ending))
+    else:
+        undone.record_soon(breaker.guard, task, call, ending)
 
 
 def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
@@ -174,14 +203,14 @@ def _free(store: LedgerStore, identity: Identity, owner: str) -> None:
     store.free_dead(identity.digest, owner_prefix=owner, republish=settings().republish_after)
 
 
-def _failure_of(error: BaseException) -> Callable[[LedgerStore, Identity, str], None]:
+def _failure_of(error: str) -> Callable[[LedgerStore, Identity, str], None]:
     def fail(store: LedgerStore, identity: Identity, owner: str) -> None:
         store.fail_dead(
             identity.digest,
             owner_prefix=owner,
             reason=Reason.RETRIES_USED_UP,
             category=Category.RETRYABLE,
-            error=encode_error(error),
+            error=error,
             retention=settings().dead_letter_retention,
         )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from kombu.utils import json as wire
 
+from .states import Reason
+
 #: Characters of an error's message that are kept.
 MESSAGE_LIMIT = 4096
 
@@ -26,6 +28,14 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
     except Exception:  # noqa: BLE001  a result may raise anything from its own methods
         return None, False
     return (text, True) if len(text) <= limit else (None, False)
+
+
+def storable(value: object, reason: Reason, *, keep: bool, limit: int) -> tuple[str | None, Reason]:
+    """What to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept."""
+    text, is_stored = encode_result(value, limit=limit) if keep else (None, value is None)
+    if not is_stored and reason is Reason.DONE:
+        reason = Reason.RESULT_NOT_STORED
+    return text, reason
 
 
 def decode_result(text: str | None) -> Any:

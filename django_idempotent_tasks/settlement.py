@@ -16,10 +16,13 @@ from .exceptions import LeaseLost, StoreDown
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim, Entry
-from .results import encode_result
+from .results import storable
 from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
+
+#: A way to end a claim; False when it is no longer the owner's to end.
+Verb = Callable[[Claim], bool]
 
 _SETTLED = frozenset({State.SUCCEEDED, State.RETRY, State.FAILED, State.REVIEW})
 
@@ -53,17 +56,15 @@ class Settlement:
         text = None if self.ledger.policy.sensitive else message.encode(limit=settings().max_payload)
         eager = bool(self.request.is_eager)
         wait = 0 if eager else int(delay)  # rounded down: the copy must never arrive before it is due
-        self._settle(
-            lambda: self.ledger.retry(self.claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED)
+        self._move(
+            lambda claim: self.ledger.retry(claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED)
         )
         if not eager:
             self._publish(message, delay, stored=text is not None)
 
     def postpone(self, *, wait: int) -> None:
         """RETRY without a message of ours: the delivered one goes back to its queue."""
-        self._settle(
-            lambda: self.ledger.retry(self.claim, message=None, wait=wait, reason=Reason.RETRY_ASKED)
-        )
+        self._move(lambda claim: self.ledger.retry(claim, message=None, wait=wait, reason=Reason.RETRY_ASKED))
 
     def release(self) -> None:
         """The worker is told to stop: whoever gets the message next may claim at once.
@@ -71,13 +72,13 @@ class Settlement:
         Should the message not come back, the sweeper sends it as soon as it would after a silent death.
         """
         try:
-            self.ledger.release(self.claim)
+            self._carry(self.ledger.release)
         except DatabaseError:
             logger.warning("%s: not released at shutdown; its lease runs out", self.task.name)
 
     def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
         """FAILED or REVIEW with the recorded error."""
-        self._settle(lambda: self.ledger.fail(self.claim, error, state=state, reason=reason))
+        self._move(lambda claim: self.ledger.fail(claim, error, state=state, reason=reason))
 
     def is_completed(self) -> bool:
         """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.
@@ -91,7 +92,7 @@ class Settlement:
             entry = self.row()
         except DatabaseError:
             return False
-        return entry is not None and entry.state is State.SUCCEEDED and entry.token == self.claim.token
+        return entry is not None and entry.state is State.SUCCEEDED and entry.owner == self.claim.owner
 
     def row(self) -> Entry | None:
         """The key's row now."""
@@ -103,12 +104,17 @@ class Settlement:
         return LeaseLost(f"{label}: another attempt has taken over; this one's completion was refused.")
 
     def _complete(self, value: Any, reason: Reason) -> bool:
-        text, stored = encode_result(value, limit=settings().max_result)
-        if not self.ledger.policy.store_result:
-            text, stored = None, value is None
-        if not stored and reason is Reason.DONE:
-            reason = Reason.RESULT_NOT_STORED
+        text, reason = storable(
+            value, reason, keep=self.ledger.policy.store_result, limit=settings().max_result
+        )
         return self.ledger.complete(self.claim, result=text, reason=reason)
+
+    def _move(self, verb: Verb) -> None:
+        self._settle(lambda: self._carry(verb))
+
+    def _carry(self, verb: Verb) -> bool:
+        """Carry a verb of the ledger out on the claim."""
+        return verb(self.claim)
 
     def _settle(self, transition: Callable[[], bool]) -> None:
         """Carry the transition out, again while the database is away or when a signal struck inside it."""

@@ -50,12 +50,52 @@ class LedgerStore(ABC):
         """The row, its time tests, and whether ``task_id`` is an earlier, replaced call of the key."""
 
     @abstractmethod
-    def claim_open(self, call: Call, *, owner: str, lease: int, seen: Entry) -> Grant | None:
-        """Claim within the generation: an expired lease, a due retry, one's own reservation."""
+    def claim_open(
+        self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
+    ) -> Grant | None:
+        """Claim within the generation: an expired lease, a due retry, one's own reservation.
+
+        ``counted``: ``seen`` is this start, counted as a crash beforehand: due, and the count is taken back.
+        """
 
     @abstractmethod
     def claim_finished(self, call: Call, *, owner: str, lease: int, seen: Entry, window: int) -> Grant | None:
         """Claim a finished key for another call; the replaced call stays answerable for ``window``."""
+
+    @abstractmethod
+    def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
+        """Claim a key without a row, completed already: nobody sees it before the open transaction commits.
+
+        This and the other ``atomic_`` claims never wait for another transaction that has the key: None then.
+        """
+
+    @abstractmethod
+    def atomic_reserved(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
+        """The same for what this very call reserved, or retries and is due."""
+
+    @abstractmethod
+    def atomic_open(
+        self, call: Call, *, owner: str, retention: int, window: int, seen: Entry, counted: bool
+    ) -> Grant | None:
+        """The same within the generation, as :meth:`claim_open`."""
+
+    @abstractmethod
+    def atomic_finished(
+        self, call: Call, *, owner: str, retention: int, window: int, seen: Entry
+    ) -> Grant | None:
+        """The same for a finished key and another call, as :meth:`claim_finished`."""
+
+    @abstractmethod
+    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> None:
+        """Store what the body came to, in the transaction that claimed."""
+
+    @abstractmethod
+    def holding(self, call: Call) -> AbstractContextManager[bool]:
+        """A short transaction that has the key to itself; gives False when another has it, without a wait."""
+
+    @abstractmethod
+    def transaction_problem(self) -> str | None:
+        """Why a commit of the open transaction would not keep what was written in it; None when it would."""
 
     @abstractmethod
     def answer(self, digest: UUID, *, task_id: str) -> Answer | None:

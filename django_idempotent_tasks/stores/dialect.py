@@ -36,6 +36,8 @@ class Dialect(ABC):
     least: str
     #: The type of a digest, for a parameter whose place does not tell it.
     uuid_type: str
+    #: Takes the key's lock until the transaction ends, if nobody has it; never waits.
+    unheld: str
 
     @abstractmethod
     def now(self) -> str:
@@ -73,6 +75,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         after=_After(dialect),
         before=_Before(dialect),
         uuid=dialect.uuid_type,
+        unheld=dialect.unheld,
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),

@@ -14,9 +14,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..outcomes import Call, Claim, Due, Grant
 from ..states import State
 from . import clock, statements
+from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
 from .locks import NOT_GRANTED, short_wait, taken_by
-from .sql import Parameters, Row, SqlStore, due
+from .sql import Parameters, Row, due
 
 # The call that was accepted and the one that had taken it over are both answered later.
 _REPLACE = """
@@ -42,6 +43,8 @@ def _replace(anew: str, *, lock: str) -> str:
 
 
 CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
+
+ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} FOR UPDATE")
 
 # SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock.
 RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
@@ -105,6 +108,8 @@ SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {n
  WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
+_INTRANS, _INERROR = 2, 3
+
 #: The lock that a transaction shares while it holds keys without a lock for each.
 MANY = int.from_bytes(b"idemmany")
 
@@ -149,6 +154,7 @@ class PostgresDialect(Dialect):
     false = "false"
     least = "least"
     uuid_type = "uuid"
+    unheld = _LOCKED
 
     def now(self) -> str:
         offset = clock.offset()
@@ -165,13 +171,23 @@ class PostgresDialect(Dialect):
         return value
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(AtomicSqlStore):
     """The first-class store."""
 
     dialect = PostgresDialect()
 
     def _claim_finished(self, parameters: Parameters) -> Row | None:
         return self._row(CLAIM_FINISHED, parameters)
+
+    def _atomic_finished(self, parameters: Parameters) -> Row | None:
+        return self._row(ATOMIC_FINISHED, parameters)
+
+    def _hold(self, call: Call) -> bool:
+        return bool(self._one(LOCK, self._call_parameters(call))[0])
+
+    def _has_failed(self) -> bool | None:
+        status = int(self.connection.connection.info.transaction_status)  # libpq's PGTransactionStatusType
+        return {_INTRANS: False, _INERROR: True}.get(status)
 
     def _call_parameters(self, call: Call) -> Parameters:
         lock = int.from_bytes(call.identity.digest.bytes[:8], signed=True)

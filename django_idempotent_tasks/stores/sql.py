@@ -30,22 +30,24 @@ class SqlStore(LedgerStore):
     dialect: Dialect
 
     def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        return _grant(self._row(statements.CLAIM_NEW, self._claim_parameters(call, owner, lease)))
+        return to_grant(self._row(statements.CLAIM_NEW, self._claim_parameters(call, owner, lease)))
 
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:
         row = self._row(statements.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
         return None if row is None else _entry(row)
 
-    def claim_open(self, call: Call, *, owner: str, lease: int, seen: Entry) -> Grant | None:
-        parameters = self._claim_parameters(call, owner, lease) | _seen(seen)
-        return _grant(self._row(statements.CLAIM_OPEN, parameters))
+    def claim_open(
+        self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
+    ) -> Grant | None:
+        parameters = self._claim_parameters(call, owner, lease) | seen_as(seen) | {"uncount": int(counted)}
+        return to_grant(self._row(statements.CLAIM_OPEN, parameters))
 
     def claim_finished(self, call: Call, *, owner: str, lease: int, seen: Entry, window: int) -> Grant | None:
-        parameters = self._claim_parameters(call, owner, lease) | _seen(seen) | {"window": window}
-        return _grant(self._claim_finished(parameters))
+        parameters = self._claim_parameters(call, owner, lease) | seen_as(seen) | {"window": window}
+        return to_grant(self._claim_finished(parameters))
 
     def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        return _grant(self._row(statements.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
+        return to_grant(self._row(statements.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
 
     def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
         parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
@@ -53,7 +55,7 @@ class SqlStore(LedgerStore):
 
     def reserve_finished(self, call: Call, *, wait: int, sends: int, seen: Entry, window: int) -> int | None:
         values = {"wait": wait, "sends": sends, "window": window}
-        return _token(self._reserve_finished(self._call_parameters(call) | _seen(seen) | values))
+        return _token(self._reserve_finished(self._call_parameters(call) | seen_as(seen) | values))
 
     @abstractmethod
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
@@ -228,7 +230,8 @@ class SqlStore(LedgerStore):
             return int(cursor.rowcount)
 
 
-def _seen(entry: Entry) -> Parameters:
+def seen_as(entry: Entry) -> Parameters:
+    """What a compare-and-set compares."""
     return {"seen": entry.token, "seen_state": int(entry.state)}
 
 
@@ -236,7 +239,8 @@ def _token(row: Row | None) -> int | None:
     return None if row is None else int(row[0])
 
 
-def _grant(row: Row | None) -> Grant | None:
+def to_grant(row: Row | None) -> Grant | None:
+    """What a claim's RETURNING grants."""
     if row is None:
         return None
     token, generation, attempts, crashes, reason = row

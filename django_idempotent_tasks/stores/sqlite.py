@@ -8,11 +8,12 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Claim, Due
+from ..outcomes import Call, Claim, Due
 from ..states import State
 from . import clock, statements
+from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
-from .sql import Parameters, Row, SqlStore, due
+from .sql import Parameters, Row, due
 
 FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f'"  # as Django writes times, to milliseconds
 
@@ -36,6 +37,14 @@ RETURNING token, generation, attempts, crashes, reason
 RESERVE_FINISHED = f"""
 UPDATE {{key}} AS k {statements.RESERVED_ANEW} WHERE {statements.FINISHED} RETURNING token
 """
+
+ATOMIC_FINISHED = f"""
+UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {statements.FINISHED}
+RETURNING token, generation, attempts, crashes, reason
+"""
+
+#: Matches nothing, but a transaction that begins with a write cannot fail later for having read first.
+WRITE_FIRST = "UPDATE {key} SET token = token WHERE 0"
 
 RENEW = """
 UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
@@ -80,6 +89,7 @@ class SqliteDialect(Dialect):
     false = "0"
     least = "min"
     uuid_type = "char(32)"
+    unheld = "1"
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
@@ -96,7 +106,7 @@ class SqliteDialect(Dialect):
         return value.hex if value is not None else None
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(AtomicSqlStore):
     """The store for development and small sites."""
 
     dialect = SqliteDialect()
@@ -110,6 +120,17 @@ class SqliteStore(SqlStore):
         with self._write():
             self._count(REMEMBER, parameters)
             return self._row(RESERVE_FINISHED, parameters)
+
+    def _atomic_finished(self, parameters: Parameters) -> Row | None:
+        self._count(REMEMBER, parameters)
+        return self._row(ATOMIC_FINISHED, parameters)
+
+    def _hold(self, call: Call) -> bool:  # noqa: ARG002  the whole database is held
+        self._count(WRITE_FIRST, {})
+        return True
+
+    def _has_failed(self) -> bool | None:
+        return False if self.connection.connection.in_transaction else None
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:
         return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})

@@ -47,15 +47,20 @@ SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_i
   FROM {key} k WHERE k.digest = %(digest)s
 """
 
-CLAIM_OPEN = """
-UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767),
-       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END,
+#: ``uncount`` 1: this start was counted as a crash before it began, and the row waits for nobody else.
+OPEN = """
+digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
+   AND (state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))
+"""
+
+CLAIM_OPEN = f"""
+UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767),
+       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
        reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
-       sends = 0, message = COALESCE(%(message)s, message), started_at = {now},
-       open_at = {after[lease]}, due_at = {after[lease]}, state = 2
- WHERE digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
-   AND (state = 1 OR (state IN (2, 3) AND open_at <= {now}))
+       sends = 0, message = COALESCE(%(message)s, message), started_at = {{now}},
+       open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
+ WHERE {OPEN}
 RETURNING token, generation, attempts, crashes, reason
 """
 

@@ -14,7 +14,16 @@ import django_idempotent_tasks
 from django_idempotent_tasks import heartbeat
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
-from tests.crash.shop import LEASE, completing, refusing, retrying, returning
+from tests.crash.shop import (
+    LEASE,
+    committing,
+    completing,
+    recommitting,
+    refusing,
+    retrying,
+    returning,
+    undoing,
+)
 from tests.crash.stage import Ends, Stage
 from tests.crash.world import DEAD, die
 from tests.support.glitch import Glitch, Spot, files_of
@@ -28,9 +37,13 @@ FILES = files_of(
         PACKAGE / f"{name}.py"
         for name in (
             "announce",
+            "atomic",
+            "atomic_ledger",
             "attempt",
             "context",
+            "delivery",
             "heartbeat",
+            "leased",
             "ledger",
             "message",
             "reschedule",
@@ -130,7 +143,25 @@ FAILURE = Scenario(
 )
 SWEEP = Scenario("a sweep", _lose_worker_and_message, _sweep_after_the_lease)
 
-SCENARIOS = (COMPLETION, RETURN, RETRY, TAKEOVER, REPLAY, DUPLICATE, FAILURE, SWEEP)
+ATOMIC = Scenario("an atomic run", _call, _work, committing)
+ATOMIC_AGAIN = Scenario("an atomic run after one that died", _die_in_the_body, _work, committing)
+ATOMIC_RETRY = Scenario(
+    "an atomic run that is retried once", _call, _work, recommitting, errors=("Retry", "Reject")
+)
+ATOMIC_REPLAY = Scenario("a replay of an atomic run", _deliver_twice, _work, committing)
+ATOMIC_FAILURE = Scenario(
+    "a permanent failure of an atomic run",
+    _call,
+    _work,
+    undoing,
+    State.FAILED,
+    effects=0,
+    errors=("PermanentError",),
+)
+
+LEASED_SCENARIOS = (COMPLETION, RETURN, RETRY, TAKEOVER, REPLAY, DUPLICATE, FAILURE, SWEEP)
+ATOMIC_SCENARIOS = (ATOMIC, ATOMIC_AGAIN, ATOMIC_RETRY, ATOMIC_REPLAY, ATOMIC_FAILURE)
+SCENARIOS = LEASED_SCENARIOS + ATOMIC_SCENARIOS
 
 
 def spots_of(scenario: Scenario, alias: str, files: frozenset[str] = FILES) -> list[Spot]:

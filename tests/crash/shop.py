@@ -47,8 +47,9 @@ def guarded(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def charge(task: Any, key: str) -> None:
     """Cause an effect outside the database, with the key that a provider would recognise."""
     now = task.idempotency
-    # Which line is the n-th of a later delivery depends on what the heart's thread has seen of this one.
-    eventually(lambda: heartbeat._heart._wakes is not None, "the heart knows of this lease", every=0.002)
+    if task.idempotency_policy.mode == "leased":
+        # Which line is the n-th of a later delivery depends on what the heart's thread has seen of this one.
+        eventually(lambda: heartbeat._heart._wakes is not None, "the heart knows of this lease", every=0.002)
     task.app.world.tell(
         "started",
         key=key,
@@ -106,15 +107,40 @@ def refusing(self: Any, key: str) -> NoReturn:
     raise PermanentError("no")
 
 
+@guarded(mode="atomic")
+def committing(self: Any, key: str) -> dict[str, Any]:
+    """Charge, and write an effect in the transaction that completes the key."""
+    charge(self, key)
+    return write_effect(self, key)
+
+
+@guarded(mode="atomic", max_retries=3)
+def recommitting(self: Any, key: str) -> dict[str, Any]:
+    """Write an effect and ask for a retry, once; then do as :func:`committing`."""
+    charge(self, key)
+    result = write_effect(self, key)
+    if self.request.retries == 0:
+        raise self.retry(countdown=0)
+    return result
+
+
+@guarded(mode="atomic")
+def undoing(self: Any, key: str) -> NoReturn:
+    """Write an effect and fail for good."""
+    charge(self, key)
+    write_effect(self, key)
+    raise PermanentError("no")
+
+
+TASKS = (completing, returning, retrying, refusing, committing, recommitting, undoing)
+
+
 class Worker:
     """Takes messages and runs them as Celery does: its own tracer, and its rules of acknowledging."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._tracers = {
-            task.name: build_tracer(task.name, task, app=app)
-            for task in (completing, returning, retrying, refusing)
-        }
+        self._tracers = {task.name: build_tracer(task.name, task, app=app) for task in TASKS}
 
     def work(self) -> None:
         """Work until the queue is empty, or the process has to end."""

@@ -60,7 +60,6 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"sensitive": "cvc"}, "must name arguments"),
         ({"sensitive": ("cvc",)}, "it has: order_id, amount"),
         ({"mode": "atomc"}, "'leased', 'atomic'"),
-        ({"mode": "atomic"}, "leave it out"),
         ({"reserve": "yes"}, "True or False"),
         ({"reserve": True, "sensitive": ("order_id",)}, "pass an id instead"),
         ({"at_most_once": True}, "leave it out"),

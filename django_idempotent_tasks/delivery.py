@@ -1,0 +1,189 @@
+"""One delivery: which call it is, and the answer where its body is not run."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from celery import states as celery_states
+from celery.exceptions import Ignore, Reject
+from django.db import Error as DatabaseError
+
+from .conf import settings
+from .exceptions import (
+    DuplicateTask,
+    InvalidKey,
+    RecordedError,
+    ResultNotStored,
+    StoreDown,
+)
+from .header import from_header, is_reserved, to_header
+from .identity import identify
+from .ledger import Answered, Ledger, Refusal, Refused, Waiting
+from .message import HEADER, Message
+from .options import Policy
+from .outcomes import Answer, Call, Identity
+from .owner import new_owner
+from .reschedule import come_back
+from .results import decode_error, decode_result
+from .states import Reason, State
+from .stores import get_store
+from .verdict import COMPLETED, IN_PROGRESS, Step
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: A duplicate that waits for a result asks again after at most this many seconds.
+LONGEST_REPLAY_WAIT = 5.0
+#: Longest task id that the ledger can name.
+TASK_ID_LIMIT = 255
+
+
+class Delivery(ABC):
+    """One message in a worker, or one eager call."""
+
+    def __init__(self, task: Any, policy: Policy, args: Any, kwargs: Any) -> None:
+        self.task = task
+        self.policy = policy
+        self.args = args
+        self.kwargs = kwargs
+        self.request = task.request
+        self.ledger = Ledger(get_store(), policy)
+        self.in_transaction = self.ledger.store.connection.in_atomic_block
+
+    def perform(self) -> Any:
+        """The result, or what Celery has to see is raised."""
+        return self._claim_and_run(self._call(), new_owner())
+
+    @abstractmethod
+    def _claim_and_run(self, call: Call, owner: str) -> Any:
+        """Run the body under its claim, or answer why not."""
+
+    def _first_step(self) -> Step:
+        """What saves a statement: most likely the key is new, or reserved, or known already."""
+        if self.request.retries > 0 or self._is_redelivered():
+            return Step.WAIT
+        return Step.RESERVED if is_reserved((self.request.headers or {}).get(HEADER)) else Step.INSERT
+
+    def _is_redelivered(self) -> bool:
+        return bool((self.request.delivery_info or {}).get("redelivered"))
+
+    def _answer(self, call: Call, outcome: Refusal) -> Any:
+        match outcome:
+            case Waiting(seconds):
+                return self._come_back(seconds)
+            case Answered(answer):
+                return self._recall(answer)
+            case Refused() as refused:
+                return self._refused(call, refused)
+
+    # -- identity --
+
+    def _call(self) -> Call:
+        """What is delivered; raises :class:`InvalidKey` for what has no identity."""
+        task_id = self.request.id
+        if len(task_id) > TASK_ID_LIMIT or "\0" in task_id:
+            msg = f"A task id of {self.task.name} is over {TASK_ID_LIMIT} characters or has a NUL in it."
+            raise InvalidKey(msg)
+        return Call(self._identity(), self.task.name, task_id, None)
+
+    def _stored(self, call: Call) -> Call:
+        """The call with its message, to be sent again, where that may be kept."""
+        if self.policy.sensitive or self.request.is_eager:
+            return call
+        message = Message.of_request(self.task, self.request).encode(limit=settings().max_payload)
+        return replace(call, message=message)
+
+    def _identity(self) -> Identity:
+        """The identity that travelled with the message; without one it is computed here, and travels on.
+
+        So retries, copies and what the sweeper sends again name the same key as this delivery.
+        """
+        task, task_id, headers = self.task.name, self.request.id, self.request.headers or {}
+        identity = from_header(headers.get(HEADER), task_name=task, task_id=task_id)
+        if identity is None:
+            identity = identify(task, self.policy.key_rules, self.args, self.kwargs, task_id=task_id)
+            header = to_header(identity, task_name=task, task_id=task_id)
+            self.request.headers = {**headers, HEADER: header}
+        return identity
+
+    def _store_is_down(self, error: BaseException | None) -> NoReturn:
+        """Never acknowledged, never run unguarded, retries untouched."""
+        self.ledger.store.connection.close()
+        msg = f"{self.task.name}: the ledger's database did not answer ({error})."
+        if self.request.is_eager:
+            raise StoreDown(msg) from error
+        logger.error("%s Its message goes back to the queue.", msg)
+        if self.policy.on_store_down == "retry":
+            time.sleep(random.uniform(1.0, 5.0))
+        raise Reject(f"StoreDown: {msg}", requeue=True) from error
+
+    # -- not now --
+
+    def _come_back(self, seconds: float) -> NoReturn:
+        if self.request.is_eager:
+            msg = f"{self.task.name}: its key is held by another process."
+            raise DuplicateTask(msg, reason=IN_PROGRESS)
+        come_back(self.task, seconds=seconds)
+
+    # -- answers --
+
+    def _recall(self, answer: Answer) -> Any:
+        """This very call ended earlier: the same end again, without running the body."""
+        if answer.state is State.CANCELLED:
+            self._cancelled()
+        if answer.state is State.SUCCEEDED:
+            return self._replay(answer)
+        raise self._recorded(answer)
+
+    def _replay(self, answer: Answer) -> Any:
+        if answer.reason is Reason.IGNORED:
+            raise Ignore
+        if answer.reason is Reason.RESULT_NOT_STORED:
+            msg = f"{self.task.name} is completed; its result was not stored."
+            raise ResultNotStored(msg)
+        return decode_result(answer.result)
+
+    def _recorded(self, answer: Answer) -> RecordedError:
+        return RecordedError(f"{self.task.name} ended earlier with {decode_error(answer.result)}")
+
+    def _cancelled(self) -> NoReturn:
+        if not self.request.is_eager:
+            self.task.update_state(state=celery_states.REVOKED)
+        raise Ignore
+
+    # -- duplicates --
+
+    def _refused(self, call: Call, refused: Refused) -> Any:
+        if self.policy.on_duplicate == "replay" or self._in_canvas():
+            if refused.reason == IN_PROGRESS:
+                return self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
+            self._record(call, refused)
+            if refused.reason == COMPLETED:
+                return self._replay(refused.answer)
+            raise self._recorded(refused.answer)
+        self._record(call, refused)
+        if self.policy.on_duplicate == "raise":
+            msg = f"{self.task.name} {call.identity.key_text!r}: {refused.reason} as call {refused.holder}."
+            raise DuplicateTask(msg, reason=refused.reason, task_id=refused.holder)
+        return {
+            "status": "skipped",
+            "reason": refused.reason,
+            "key": call.identity.key_text,
+            "task_id": refused.holder,
+        }
+
+    def _in_canvas(self) -> bool:
+        """Whether others wait for this message: a canvas must finish with real values."""
+        request = self.request
+        return any((request.chord, request.chain, request.group, request.callbacks, request.errbacks))
+
+    def _record(self, call: Call, refused: Refused) -> None:
+        """The audit row must not change an outcome: without it the duplicate is refused all the same."""
+        try:
+            self.ledger.refuse(call, place="worker", reason=refused.reason, holder=refused.holder)
+        except DatabaseError:
+            logger.warning("%s: a refused duplicate could not be recorded", self.task.name)

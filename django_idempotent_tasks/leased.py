@@ -1,0 +1,191 @@
+"""Leased runs: the claim commits first, heartbeats keep the lease, the completion is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NoReturn
+
+from celery.exceptions import Ignore, SoftTimeLimitExceeded
+from django.db import Error as DatabaseError
+from django.db import transaction
+
+from . import heartbeat, signals
+from .attempt import Attempt, Handle
+from .context import Done, entered
+from .delivery import Delivery
+from .endings import is_shutdown, struck_by
+from .exceptions import LeaseLost, OuterTransaction
+from .ledger import Claimed, Ledger, Outcome
+from .outcomes import Call, Claim, Grant
+from .reschedule import come_back
+from .results import decode_result
+from .settlement import Settlement
+from .states import State
+from .verdict import Step
+
+
+class LeasedHandle(Handle):
+    """What a leased body sees."""
+
+    _attempt: LeasedAttempt
+
+    @property
+    def lost(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """Whether the lease is known to be lost."""
+        return self._attempt.lost
+
+    def complete(self) -> AbstractContextManager[Done]:
+        """A transaction whose commit also completes the key."""
+        return self._attempt.completing()
+
+
+class LeasedAttempt(Attempt):
+    """The run of a claim that others see, under a lease."""
+
+    def __init__(self, task: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool) -> None:
+        settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
+        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
+        self.handle = LeasedHandle(self)
+        self.lost = False
+
+    def run(self, args: Any, kwargs: Any) -> Any:
+        """Run the body and settle the claim; returns the result or raises what Celery has to see."""
+        with self._held():
+            try:
+                try:
+                    with entered(self), self._savepoint():
+                        value = self._body(args, kwargs)
+                except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
+                    return self.ended_by(error)
+                return self._returned(value)
+            except LeaseLost:
+                return self._superseded()
+
+    def _body(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self.task.run(*args, **kwargs)
+        except Exception as error:
+            if not (self.completed and self.in_caller_transaction):
+                raise
+            return self.ended_by(error)  # or its savepoint would take the completion back
+
+    def end_by(self, error: BaseException) -> NoReturn:
+        """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
+        try:
+            self.ended_by(error)
+        except LeaseLost:
+            self._on_lost()
+        raise error
+
+    def _held(self) -> AbstractContextManager[None]:
+        if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
+            return nullcontext()
+        return heartbeat.holding(self.claim, self._on_lost)
+
+    def _savepoint(self) -> AbstractContextManager[Any]:
+        if self.in_caller_transaction:
+            return transaction.atomic(using=self.alias)
+        return nullcontext()
+
+    @contextmanager
+    def completing(self) -> Iterator[Done]:
+        """The transaction of ``.complete()``."""
+        if self.completed:
+            msg = f"{self.task.name} called complete() twice; its key is completed already."
+            raise RuntimeError(msg)
+        done, committing = Done(), False
+        try:
+            with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
+                yield done
+                committing = True
+                self.settlement.complete_once(done.result)
+        except BaseException as error:
+            # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
+            unsure = committing and not isinstance(error, LeaseLost)
+            if not (unsure and self.settlement.is_completed()):
+                raise
+            self.completed, self.result = True, done.result
+            if is_shutdown(struck_by(error)):
+                raise
+        self.completed, self.result = True, done.result
+
+    def _returned(self, value: Any) -> Any:
+        if self.completed:
+            return self.result
+        if self.captured is None:
+            self.settlement.complete(value)
+        else:  # self.retry(throw=False)
+            self.settle_captured()
+        return value
+
+    # -- a lost lease --
+
+    def _on_lost(self) -> None:
+        """Called by the heartbeat's thread, or here when a settlement was refused."""
+        if not self.lost:
+            self.lost = True
+            signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
+
+    def _superseded(self) -> Any:
+        """The settlement was refused: the winner's recorded result is this call's result as well."""
+        self._on_lost()
+        if self.request.is_eager:
+            raise self.settlement.lost()
+        entry = self.settlement.row()
+        if entry is not None and entry.state is State.SUCCEEDED and not entry.was_answered:
+            return decode_result(entry.result)
+        if entry is not None and entry.runner_task_id not in {None, self.request.id}:
+            come_back(self.task, seconds=max(entry.opens_in or 0.0, 1.0))  # another call runs it now
+        raise Ignore  # another delivery of this very call runs it now
+
+
+class LeasedDelivery(Delivery):
+    """Claim, then run."""
+
+    def _claim_and_run(self, call: Call, owner: str) -> Any:
+        if self.in_transaction and not self.request.is_eager:
+            msg = f"{self.task.name} is leased and cannot start inside an open transaction."
+            raise OuterTransaction(msg)
+        call = self._stored(call)
+        try:
+            outcome = self._claim(call, owner)
+            if isinstance(outcome, Claimed):
+                return self._run(outcome.claim)
+            return self._answer(call, outcome)
+        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
+            self._struck(call, owner, error)
+            raise
+
+    def _run(self, claim: Claim) -> Any:
+        attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
+        if claim.grant.crashes >= self.policy.max_crashes:
+            attempt.bury()
+        return attempt.run(self.args, self.kwargs)
+
+    def _claim(self, call: Call, owner: str) -> Outcome:
+        """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
+        try:
+            return self.ledger.claim(call, owner=owner, first=self._first_step())
+        except DatabaseError:
+            if self.in_transaction:
+                raise
+            self.ledger.store.connection.close()
+        try:
+            return self.ledger.claim(call, owner=owner, first=Step.WAIT)
+        except DatabaseError as error:
+            self._store_is_down(error)
+
+    def _struck(self, call: Call, owner: str, error: BaseException) -> None:
+        """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""
+        if self.in_transaction:
+            return
+        try:
+            self.ledger.store.connection.close()
+            entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
+        except DatabaseError:
+            return  # the lease runs out
+        if entry is not None and entry.owner == owner and entry.state is State.RUNNING:
+            grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+            claim = Claim(call, owner, grant, self.policy.lease)
+            LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False).end_by(error)

@@ -1,0 +1,84 @@
+"""What a worker's parent writes for an atomic run that was killed: its transaction has left nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kombu.asynchronous import get_event_loop
+
+from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
+from .conf import settings
+from .message import Message
+from .outcomes import Call, Claim, Identity
+from .owner import new_owner
+from .states import Category, Reason, State
+from .stores import LedgerStore, get_store
+
+#: How an undone run ends: a verb of the store on a claim made for it.
+Ending = Callable[[LedgerStore, Claim], bool]
+
+#: Seconds between tries while the dead child's transaction still has the key: its server process ends the
+#: statement that it was sent before it notices.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
+
+
+def call_of(task: Any, identity: Identity, context: Any) -> Call:
+    """The call of a request, with its message."""
+    message = None
+    if not task.idempotency_policy.sensitive:
+        message = Message.of_request(task, context).encode(limit=settings().max_payload)
+    return Call(identity, task.name, context.id, message)
+
+
+def record(task: Any, call: Call, ending: Ending) -> Recorded:
+    """Claim for the run that is gone, and end that; whatever the row says by now is decided upon."""
+    with get_store().side_connection() as store:
+        ledger = AtomicLedger(store, task.idempotency_policy)
+        return ledger.record(
+            call, owner=new_owner(), seen=ANY_TOKEN, settle=lambda claim: ending(store, claim)
+        )
+
+
+def record_soon(guard: Callable[[Callable[[], object]], None], task: Any, call: Call, ending: Ending) -> None:
+    """Record now, or as soon as the dead child's transaction has ended."""
+    pauses = iter(PAUSES)
+
+    def attempt() -> None:
+        if record(task, call, ending) is Recorded.HELD:
+            _later(next(pauses, None), lambda: guard(attempt))
+
+    guard(attempt)
+
+
+def _later(pause: float | None, work: Callable[[], object]) -> None:
+    """On the worker's own event loop: no thread holds a connection while it forks a new child."""
+    hub = get_event_loop()
+    if hub is not None and pause is not None:
+        hub.call_later(pause, work)
+
+
+def crashed(store: LedgerStore, claim: Claim) -> bool:
+    """RETRY with a crash counted."""
+    return store.free_dead(claim.digest, owner_prefix=claim.owner, republish=settings().republish_after)
+
+
+def failed(error: str) -> Ending:
+    """FAILED with a recorded error, its retries used up."""
+
+    def fail(store: LedgerStore, claim: Claim) -> bool:
+        return store.fail(
+            claim,
+            state=State.FAILED,
+            reason=Reason.RETRIES_USED_UP,
+            category=Category.RETRYABLE,
+            error=error,
+            retention=settings().dead_letter_retention,
+        )
+
+    return fail
+
+
+def cancelled(store: LedgerStore, claim: Claim) -> bool:
+    """CANCELLED: what was revoked stays so, whichever copy of it arrives."""
+    return store.cancel(claim.digest, window=settings().redelivery_window)
