@@ -1,4 +1,4 @@
-"""System checks: E001 a task's options, E002 the settings. They read no database."""
+"""System checks: E001 a task's options, E002 the settings; W001, W002 what costs. They read no database."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import Any
 
 from celery import current_app
 from django.core import checks
+from django.db import Error as DatabaseError
+from django.db import connections
 
 from .conf import settings
 from .exceptions import ConfigurationError
+from .models import IdempotencyKey
+from .stores import get_store
+
+ID = "django_idempotent_tasks"
+
+#: Brokers that notice a dead consumer by a timeout only.
+_SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
 
 _reading = False
 
@@ -19,6 +28,7 @@ def register() -> None:
     """Add the checks to ``manage.py check``."""
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
+    checks.register(check_connections, "idempotent_tasks")
 
 
 def problems(app: Any) -> list[str]:
@@ -26,9 +36,26 @@ def problems(app: Any) -> list[str]:
     return [*_setting_problems(), *_task_problems(app)]
 
 
+def missing_tables() -> list[str]:
+    """What to do when the ledger's tables are not there; nothing while its database does not answer."""
+    if _setting_problems():
+        return []
+    try:
+        with get_store().side_connection() as store:
+            tables = store.connection.introspection.table_names()
+    except DatabaseError:
+        return []
+    if IdempotencyKey._meta.db_table in tables:
+        return []
+    alias = settings().database
+    return [
+        f"The ledger's tables are not in the database {alias!r}. Run 'manage.py migrate --database {alias}'."
+    ]
+
+
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:
     """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value."""
-    return [checks.Error(text, id="django_idempotent_tasks.E002") for text in _setting_problems()]
+    return [checks.Error(text, id=f"{ID}.E002") for text in _setting_problems()]
 
 
 def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
@@ -37,7 +64,48 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
         if not first:
             return []
         current_app.loader.import_default_modules()
-        return [checks.Error(text, id="django_idempotent_tasks.E001") for text in _task_problems(current_app)]
+        wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
+        return [*wrong, *_unreserved(current_app)]
+
+
+def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
+    """W002: a database connection is opened and closed for every task."""
+    if _setting_problems():
+        return []
+    alias = settings().database
+    connection = connections[alias]
+    if connection.vendor == "sqlite":
+        return []
+    if not settings().keep_connections:
+        text = "Celery closes the database connection before and after every task, whatever CONN_MAX_AGE is."
+        hint = f"Set IDEMPOTENT_TASKS['KEEP_CONNECTIONS'] to True, and CONN_MAX_AGE of {alias!r} to 60 or so."
+    elif connection.settings_dict["CONN_MAX_AGE"] == 0:
+        text = f"KEEP_CONNECTIONS keeps nothing while CONN_MAX_AGE of {alias!r} is 0."
+        hint = "Set it to 60 or so, and CONN_HEALTH_CHECKS to True."
+    else:
+        return []
+    return [checks.Warning(text, hint=hint, id=f"{ID}.W002")]
+
+
+def _unreserved(app: Any) -> list[checks.CheckMessage]:
+    """W001: an atomic run leaves no row when its whole worker dies; then only the broker's copy is left."""
+    if not str(app.conf.broker_url or "").startswith(_SLOW_TO_REDELIVER):
+        return []
+    return [
+        checks.Warning(
+            f"Task {task.name} is atomic without reserve: when its whole worker dies, it runs again only"
+            " once the broker delivers its message again, after visibility_timeout (1 h by default).",
+            hint="Set reserve=True, and the sweeper brings it back after REPUBLISH_AFTER.",
+            id=f"{ID}.W001",
+        )
+        for task in _guarded(app)
+        if task.idempotency_policy.mode == "atomic" and not task.idempotency_policy.reserve
+    ]
+
+
+def _guarded(app: Any) -> list[Any]:
+    tasks = sorted(app.tasks.values(), key=lambda task: str(task.name))
+    return [task for task in tasks if hasattr(task, "idempotency_policy")]
 
 
 @contextmanager

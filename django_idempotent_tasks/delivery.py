@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from celery import states as celery_states
 from celery.exceptions import Ignore, Reject
 from django.db import Error as DatabaseError
+from django.db import ProgrammingError
 
 from .conf import settings
 from .exceptions import (
@@ -113,7 +114,7 @@ class Delivery(ABC):
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
         """Never acknowledged, never run unguarded, retries untouched."""
         self.ledger.store.connection.close()
-        msg = f"{self.task.name}: the ledger's database did not answer ({error})."
+        msg = f"{self.task.name}: {_trouble(error)}"
         if self.request.is_eager:
             raise StoreDown(msg) from error
         logger.error("%s Its message goes back to the queue.", msg)
@@ -187,3 +188,9 @@ class Delivery(ABC):
             self.ledger.refuse(call, place="worker", reason=refused.reason, holder=refused.holder)
         except DatabaseError:
             logger.warning("%s: a refused duplicate could not be recorded", self.task.name)
+
+
+def _trouble(error: BaseException | None) -> str:
+    if isinstance(error, ProgrammingError):
+        return f"the ledger refused a statement; are its tables there? Run 'manage.py migrate'. ({error})"
+    return f"the ledger's database did not answer ({error})."

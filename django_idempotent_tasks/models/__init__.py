@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from django.apps import apps
+
+from ..exceptions import ConfigurationError
+
+if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
+    raise ConfigurationError(
+        "Add 'django_idempotent_tasks' to INSTALLED_APPS and run 'manage.py migrate': the keys of guarded"
+        " tasks are rows of its tables."
+    )
+
 from .duplicates import DuplicateAttempt
 from .leader import Leader
 from .ledger import AnsweredCall, IdempotencyKey

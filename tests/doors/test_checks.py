@@ -4,18 +4,74 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from celery import current_app
 from django.core.checks import run_checks
+from django.db import connection
 
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.checks import missing_tables
+from django_idempotent_tasks.models import IdempotencyKey
 
 
 def _found() -> dict[str, str]:
     return {str(message.id): str(message.msg) for message in run_checks(tags=["idempotent_tasks"])}
 
 
+@pytest.fixture(autouse=True)
+def _kept(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep connections, as the checks ask for."""
+    settings.IDEMPOTENT_TASKS = {"KEEP_CONNECTIONS": True}
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 60)
+
+
 def test_nothing_is_reported_where_nothing_is_wrong() -> None:
     assert _found() == {}
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="a connection to SQLite costs little")
+def test_a_connection_for_every_task_is_w002(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.IDEMPOTENT_TASKS = {}
+    assert "before and after every task" in _found()["django_idempotent_tasks.W002"]
+    settings.IDEMPOTENT_TASKS = {"KEEP_CONNECTIONS": True}
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
+    assert "keeps nothing" in _found()["django_idempotent_tasks.W002"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "warns"),
+    [
+        ("redis://", {"mode": "atomic"}, True),
+        ("redis://", {"mode": "atomic", "reserve": True}, False),
+        ("redis://", {}, False),
+        ("amqp://", {"mode": "atomic"}, False),
+    ],
+)
+def test_an_atomic_task_that_only_a_slow_broker_brings_back_is_w001(
+    monkeypatch: pytest.MonkeyPatch, broker: str, options: dict[str, Any], warns: bool
+) -> None:
+    @current_app.task(base=IdempotentTask, shared=False, name="checks.atomic", **options)
+    def charge(order_id: int) -> int:
+        return order_id
+
+    monkeypatch.setenv("CELERY_BROKER_URL", broker)  # which Celery prefers to its settings
+    try:
+        assert ("checks.atomic" in _found().get("django_idempotent_tasks.W001", "")) is warns
+    finally:
+        current_app.tasks.unregister("checks.atomic")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
+    assert missing_tables() == []
+    table = IdempotencyKey._meta.db_table
+    with connection.schema_editor() as editor:
+        editor.alter_db_table(IdempotencyKey, table, "elsewhere")
+    try:
+        assert "manage.py migrate --database default" in missing_tables()[0]
+    finally:
+        with connection.schema_editor() as editor:
+            editor.alter_db_table(IdempotencyKey, "elsewhere", table)
 
 
 def test_a_bad_setting_is_e002(settings: Any) -> None:

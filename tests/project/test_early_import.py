@@ -28,3 +28,12 @@ def test_every_public_name_exists() -> None:
     assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
     with pytest.raises(AttributeError, match="no attribute 'charge'"):
         package.charge  # noqa: B018
+
+
+def test_an_app_that_is_not_installed_is_named_with_the_remedy() -> None:
+    script = (
+        "from django.conf import settings; settings.configure(); import django; django.setup()\n"
+        "from django_idempotent_tasks import models\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "Add 'django_idempotent_tasks' to INSTALLED_APPS and run 'manage.py migrate'" in ended.stderr

@@ -16,6 +16,7 @@ from example_project.servers import Server, start_broker
 from tests.process.conftest import _clean, key, own_site, site  # noqa: F401  the same surroundings
 from tests.proj.celery import app
 from tests.reserve.shop import REPUBLISH_AFTER, Shop, forget_connections
+from tests.reserve.vhost import Vhost, own_vhost
 from tests.support.broker import Broker
 from tests.support.delays import LateProxy
 from tests.support.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url
@@ -56,15 +57,35 @@ def shop(own_site: Site, server: Server) -> Iterator[Shop]:  # noqa: F811
         yield shop
 
 
-@pytest.fixture
-def rabbit_shop(own_site: Site) -> Iterator[Shop]:  # noqa: F811
-    """The same on RabbitMQ, with a queue of its own."""
-    broker = RabbitBroker(rabbitmq_url(), f"reserve-{os.getpid()}")
+@contextmanager
+def _open_on_rabbitmq(own_site: Site, url: str) -> Iterator[Shop]:  # noqa: F811
+    broker = RabbitBroker(url, f"reserve-{os.getpid()}")
     broker.clear()
     place = RabbitSite(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
     with _open(place, {"queue": broker.prefix}) as shop:
         yield shop
         broker.clear()
+
+
+@pytest.fixture
+def rabbit_shop(own_site: Site) -> Iterator[Shop]:  # noqa: F811
+    """The same on RabbitMQ, with a queue of its own."""
+    with _open_on_rabbitmq(own_site, rabbitmq_url()) as shop:
+        yield shop
+
+
+@pytest.fixture
+def vhost() -> Iterator[Vhost]:
+    """A vhost of RabbitMQ in which nobody else is disturbed."""
+    with own_vhost() as vhost:
+        yield vhost
+
+
+@pytest.fixture
+def vhost_shop(own_site: Site, vhost: Vhost) -> Iterator[Shop]:  # noqa: F811
+    """The same in that vhost."""
+    with _open_on_rabbitmq(own_site, vhost.url) as shop:
+        yield shop
 
 
 @contextmanager

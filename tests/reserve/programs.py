@@ -19,7 +19,24 @@ with transaction.atomic():
     Effect.objects.create(key={key!r}, attempt=0, token=0, note="ordered")
     ordering.delay({key!r})
 """
+#: Orders many, as a web process does, and stops at a gate now and then; every tenth request fails at its end.
+ORDER_MANY = """
+def request(number):
+    key = "{key}-%d" % number
+    with transaction.atomic():
+        Effect.objects.create(key=key, attempt=0, token=0, note="ordered")
+        ordering.apply_async((key,), **{options!r})
+        if number % 10 == 9:
+            raise ZeroDivisionError
+
+for lap in range({laps}):
+    journal().visit("{key}.%d" % lap)
+    for number in range(lap * {size}, (lap + 1) * {size}):
+        with suppress(ZeroDivisionError):
+            request(number)
+"""
 _BEGIN = """
+from contextlib import suppress
 import django
 django.setup()
 from django.db import transaction
@@ -27,6 +44,7 @@ from django_idempotent_tasks.stores import get_store
 from tests.proj.celery import app
 from tests.proj.models import Effect
 from tests.proj.reserving import ordering
+from tests.proj.tasks import journal
 """
 
 
@@ -53,5 +71,6 @@ def _environment(shop: Shop) -> Mapping[str, str]:
         "DATABASE_URL": shop.site.database_url,
         "PROJ_PREFIX": shop.site.broker.prefix,
         "PROJ_DIRECTORY": str(shop.site.directory),
+        "PROJ_RESULT_BACKEND": "disabled://",
         **shop.environment,
     }

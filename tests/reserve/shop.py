@@ -104,7 +104,7 @@ class Shop:
 
     def wait_until_done(self, *, within: float = 60) -> None:
         """Wait until every key has ended."""
-        live = self.keys(state__in=(State.PENDING, State.RUNNING, State.RETRY))
+        live = self.live()
         try:
             eventually(lambda: not live.exists(), "every order is done", within=within, every=0.2)
         except AssertionError as error:
@@ -125,6 +125,10 @@ class Shop:
     def keys(self, **terms: Any) -> QuerySet[IdempotencyKey]:
         """The ledger's rows."""
         return IdempotencyKey.objects.using(self.site.rows.alias).filter(**terms)
+
+    def live(self) -> QuerySet[IdempotencyKey]:
+        """The rows of those that have not ended."""
+        return self.keys(state__in=(State.PENDING, State.RUNNING, State.RETRY))
 
     def unsent(self) -> int:
         """How many orders wait, none of them known to be with the broker."""

@@ -36,6 +36,11 @@ class Victims:
         """Wait until each has begun and was killed."""
         eventually(self._all_killed, "every victim is killed", within=120, every=0.05)
 
+    @property
+    def living(self) -> int:
+        """How many have not begun yet, or run now."""
+        return len(self._living)
+
     def _all_killed(self) -> bool:
         self.kill()
         return not self._living
@@ -44,6 +49,9 @@ class Victims:
         self._living.discard(key)
         row = self._shop.site.rows.row(key)
         if row.state == State.RUNNING and row.owner and row.attempts == 1:
+            pid = int(row.owner.split(":")[1])
+            workers = [worker for worker in self._shop.site.workers if worker.is_alive]
             with suppress(ProcessLookupError):
-                os.kill(int(row.owner.split(":")[1]), signal.SIGKILL)
-                self.killed += 1
+                if any(pid in worker.children() for worker in workers):  # it may have died with its worker
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed += 1
