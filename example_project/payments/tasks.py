@@ -87,16 +87,15 @@ def _book(task: Any, tenant: str, event: PaymentEvent, reference: str) -> None:
 
 @shared_task(
     base=IdempotentTask,
-    bind=True,
     reserve=True,
+    mode="atomic",
     key="payment_id",
     scope="tenant",
     max_retries=5,
     retry_backoff=True,
     autoretry_for=DATABASE_DOWN,
 )
-def notify(self: Any, tenant: str, payment_id: str, amount: str, currency: str) -> None:
-    """Tell the tenant about a charge, once for each payment."""
+def notify(tenant: str, payment_id: str, amount: str, currency: str) -> None:
+    """Tell the tenant about a charge, once for each payment: one transaction, and nothing outside it."""
     text = f"Payment {payment_id} was charged: {amount} {currency}"
-    with self.idempotency.complete():
-        Notification.objects.create(tenant_id=tenant, payment_id=payment_id, text=text)
+    Notification.objects.create(tenant_id=tenant, payment_id=payment_id, text=text)
