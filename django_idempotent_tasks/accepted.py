@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from uuid import UUID
 
 from celery import states
 from celery.backends.base import DisabledBackend
@@ -38,6 +39,8 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
     """Celery's result of the accepted call; ``duplicate`` says that another call asked for the work first."""
 
     duplicate = False
+    #: The key's digest, where it is known: it finds the row of a call that took over another's.
+    digest: UUID | None = None
     _cache: dict[str, Any] | None
 
     def get(  # type: ignore[override]  # the rest by keyword only
@@ -64,6 +67,8 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         if propagate and isinstance(meta["result"], ResultNotStored) and not self.ignored:
             raise meta["result"]
         return super().get(timeout, propagate, interval, **kwargs)
+
+    wait = get  # type: ignore[assignment]  # Celery's other name for it
 
     def revoke(self, *args: Any, **kwargs: Any) -> None:
         """Revoke as Celery does, and cancel in the ledger, which outlives every worker's memory."""
@@ -105,7 +110,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         return known
 
     def _from_ledger(self) -> dict[str, Any] | None:
-        row = _row(self.id)
+        row = _row(self.id, self.digest)
         if row is None:
             return None
         state = State(row.state)
@@ -129,10 +134,13 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
                 return None
 
 
-def _row(task_id: str) -> IdempotencyKey | AnsweredCall | None:
+def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | None:
     """The row of an accepted call, or how it ended where its key belongs to a later call."""
     alias = settings().database
-    key = IdempotencyKey.objects.using(alias).filter(task_id=task_id).first()
+    keys = IdempotencyKey.objects.using(alias)
+    key = keys.filter(task_id=task_id).first()
+    if key is None and digest is not None:  # no index names those who took over
+        key = keys.filter(digest=digest, runner_task_id=task_id).first()
     return key or AnsweredCall.objects.using(alias).filter(task_id=task_id).first()
 
 

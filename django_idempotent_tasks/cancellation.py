@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from celery.backends.base import DisabledBackend
+from django.db import connections, transaction
 
 from .conf import settings
+from .exceptions import InvalidKey
+from .header import task_id_problem
 from .identity import UNSET, stated_digest
+from .message import is_rpc
 from .models import AnsweredCall, IdempotencyKey
 from .relay import bounded_connection
 from .states import LIVE, State
@@ -27,14 +32,23 @@ NOT_FOUND = "not_found"
 #: A heartbeat or a claim locks a row for a moment, a completion for longer: so many looks, so far apart.
 LOOKS = 5
 PACE = 0.05
+#: Seconds that the result backend is waited for.
+BACKEND_LIMIT = 2.0
 
 
 def cancel(task: Any, *, task_id: str | None, idempotency_key: object, scope: object, terminate: bool) -> str:
-    """See ``IdempotentTask.cancel``. Raises TypeError without any of ``task_id`` and ``idempotency_key``."""
+    """See ``IdempotentTask.cancel``.
+
+    Raises TypeError without any of ``task_id`` and ``idempotency_key``, InvalidKey for what can be none.
+    """
     stated = idempotency_key is not UNSET and idempotency_key is not None
     if task_id is None and not stated:
         msg = f"Say what to cancel of {task.name}: task_id=... or idempotency_key=..."
         raise TypeError(msg)
+    problem = None if task_id is None else task_id_problem(task_id)
+    if problem is not None:
+        msg = f"A task id of {task.name} {problem}."
+        raise InvalidKey(msg)
     digest = stated_digest(task.name, idempotency_key=idempotency_key, scope=scope) if stated else None
     for look in range(LOOKS):
         if look:
@@ -45,8 +59,7 @@ def cancel(task: Any, *, task_id: str | None, idempotency_key: object, scope: ob
         if row.state not in LIVE:
             return CANCELLED if row.state == State.CANCELLED else FINISHED
         if get_store().cancel(row.digest, window=settings().redelivery_window, task_id=task_id):
-            if terminate:
-                _terminate(task.app, row)
+            _tell(task, row, terminate=terminate)
             return CANCELLED
     return FINISHING  # its row is locked by a transaction that ends it
 
@@ -75,14 +88,46 @@ def _replaced(digest: UUID | None, task_id: str | None) -> str:
     return CANCELLED if answer.state == State.CANCELLED else FINISHED
 
 
-def _terminate(app: Any, row: IdempotencyKey) -> None:
-    """Interrupt the body once the cancellation has committed; without a broker it goes on, to no effect."""
+def _tell(task: Any, row: IdempotencyKey, *, terminate: bool) -> None:
+    """Once the cancellation has committed: who waits for the result, and who runs the body if ``terminate``.
 
-    def interrupt() -> None:
+    Without a broker the body goes on, to no effect.
+    """
+
+    def tell() -> None:
         row.refresh_from_db(fields=["runner_task_id"])
-        _interrupt(app, filter(None, (row.task_id, row.runner_task_id)))
+        task_ids = [each for each in (row.task_id, row.runner_task_id) if each]
+        _tell_waiters(task, task_ids)
+        if terminate:
+            _interrupt(task.app, task_ids)
 
-    transaction.on_commit(interrupt, using=settings().database, robust=True)
+    connection = connections[settings().database]
+    if connection.in_atomic_block or connection.get_autocommit():
+        transaction.on_commit(tell, using=connection.alias, robust=True)
+    else:
+        logger.warning("Manual transaction management: nobody hears of the cancelled %s", row.task_id)
+
+
+def _tell_waiters(task: Any, task_ids: list[str]) -> None:
+    """A result backend tells only what is written to it; one that does not answer is not waited for long."""
+    backend = task.backend
+    if task.ignore_result or is_rpc(task.app) or isinstance(backend, DisabledBackend):
+        return
+    teller = Thread(target=_mark_revoked, args=(backend, task_ids), name="idempotent-revoked", daemon=True)
+    teller.start()
+    teller.join(BACKEND_LIMIT)
+    if teller.is_alive():
+        logger.warning("The result backend was not told of cancelled %s within %s s", task_ids, BACKEND_LIMIT)
+
+
+def _mark_revoked(backend: Any, task_ids: list[str]) -> None:
+    try:
+        for task_id in task_ids:
+            backend.mark_as_revoked(task_id, CANCELLED)
+    except Exception as error:  # noqa: BLE001  every backend has its own errors
+        logger.warning("The result backend was not told of cancelled %s (%r)", task_ids, error)
+    finally:
+        connections.close_all()  # this thread's, which a backend in the database opened
 
 
 def _interrupt(app: Any, task_ids: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from .exceptions import (
     ResultNotStored,
     StoreDown,
 )
-from .header import from_header, is_reserved, to_header
+from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
 from .identity import identify
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
 from .message import HEADER, Message
@@ -39,8 +39,13 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: A duplicate that waits for a result asks again after at most this many seconds.
 LONGEST_REPLAY_WAIT = 5.0
-#: Longest task id that the ledger can name.
-TASK_ID_LIMIT = 255
+#: Says in a header that this message replaces a redelivered one, of which its broker knows nothing.
+AGAIN = "again"
+
+
+def is_redelivered(info: Any, header: Any) -> bool:
+    """Whether an earlier delivery of this message may have been started."""
+    return bool((info or {}).get("redelivered") or (isinstance(header, dict) and header.get(AGAIN)))
 
 
 class Delivery(ABC):
@@ -57,6 +62,9 @@ class Delivery(ABC):
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""
+        if not self.in_transaction:
+            # Django's look at a kept connection, CONN_HEALTH_CHECKS: the claim replaces one that has died.
+            self.ledger.store.connection.health_check_done = True  # type: ignore[attr-defined]  # no stub
         return self._claim_and_run(self._call(), new_owner())
 
     @abstractmethod
@@ -70,7 +78,7 @@ class Delivery(ABC):
         return Step.RESERVED if is_reserved((self.request.headers or {}).get(HEADER)) else Step.INSERT
 
     def _is_redelivered(self) -> bool:
-        return bool((self.request.delivery_info or {}).get("redelivered"))
+        return is_redelivered(self.request.delivery_info, (self.request.headers or {}).get(HEADER))
 
     def _answer(self, call: Call, outcome: Refusal) -> Any:
         match outcome:
@@ -86,8 +94,9 @@ class Delivery(ABC):
     def _call(self) -> Call:
         """What is delivered; raises :class:`InvalidKey` for what has no identity."""
         task_id = self.request.id
-        if len(task_id) > TASK_ID_LIMIT or "\0" in task_id:
-            msg = f"A task id of {self.task.name} is over {TASK_ID_LIMIT} characters or has a NUL in it."
+        problem = task_id_problem(task_id)
+        if problem is not None:
+            msg = f"A task id of {self.task.name} {problem}."
             raise InvalidKey(msg)
         return Call(self._identity(), self.task.name, task_id, None)
 
@@ -180,7 +189,8 @@ class Delivery(ABC):
     def _in_canvas(self) -> bool:
         """Whether others wait for this message: a canvas must finish with real values."""
         request = self.request
-        return any((request.chord, request.chain, request.group, request.callbacks, request.errbacks))
+        waiting = (request.chord, request.chain, request.group, request.callbacks, request.errbacks)
+        return any(waiting) or is_in_canvas((request.headers or {}).get(HEADER))
 
     def _record(self, call: Call, refused: Refused) -> None:
         """The audit row must not change an outcome: without it the duplicate is refused all the same."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery.result import denied_join_result
-
 from .conf import settings
 from .message import Message
 
@@ -22,5 +20,4 @@ def run_here(task: Any, message: Message) -> Any:
     Not for a message with a chain or a chord: Celery's ``apply`` would drop what follows.
     """
     message = message.started()
-    with denied_join_result():
-        return task.apply(list(message.args), dict(message.kwargs), **message.options)
+    return task.apply(list(message.args), dict(message.kwargs), **message.options)

@@ -23,6 +23,9 @@ READS = 5
 LONGEST_HOLD = 2.0
 HOLD_PACE = 0.05
 
+#: The owner of a key for the moment in which a sender stores its message on it.
+SENDER = "sender"
+
 _TRIES = frozenset({Step.INSERT, Step.RESERVED, Step.OPEN, Step.REOPEN, Step.OWN})
 
 
@@ -180,13 +183,15 @@ class Ledger:
 
     def _unreserved(self, call: Call, entry: Entry, verdict: Verdict) -> Refused | Abandoned:
         answer = Answer(entry.state, entry.reason, entry.result)
+        is_same = call.task_id in {entry.task_id, entry.runner_task_id}
         match verdict.step:
             case Step.REUSED:
                 raise self._reused(call, entry)
             case Step.OPEN if entry.no_message:
                 return Abandoned()
             case Step.OPEN | Step.WAIT:
-                return Refused(IN_PROGRESS, entry.task_id, answer, entry.opens_in)
+                holder = call.task_id if is_same else entry.task_id
+                return Refused(IN_PROGRESS, holder, answer, entry.opens_in)
             case Step.REFUSE:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
             case Step.ANSWER:
@@ -194,6 +199,33 @@ class Ledger:
                 return Refused(COMPLETED, call.task_id, past or answer, None)
             case _:  # the same task id again: it was accepted before
                 return Refused(COMPLETED, call.task_id, answer, entry.opens_in)
+
+    def accept(self, call: Call, *, wait: int, republish: int, sends: int) -> Reserved | Refused:
+        """:meth:`reserve`, also a key whose owner is gone: nobody else would send its work."""
+        deadline = time.monotonic() + LONGEST_HOLD
+        while True:
+            outcome = self.reserve(call, wait=wait + republish, sends=sends)
+            if not isinstance(outcome, Abandoned):
+                return outcome
+            token = self._adopt(call, wait=wait, republish=republish)
+            if token is not None:
+                return Reserved(token)
+            if time.monotonic() > deadline:
+                return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
+            time.sleep(HOLD_PACE)
+
+    def _adopt(self, call: Call, *, wait: int, republish: int) -> int | None:
+        """Make an abandoned key a retry that this call's message is stored for; None when it is none now."""
+        with self.store.holding(call) as is_held:
+            entry, verdict = self.look(call, owner="")
+            if not is_held or entry is None or verdict.step is not Step.OPEN or not entry.no_message:
+                return None
+            grant = self.store.claim_open(call, owner=SENDER, lease=self.policy.lease, seen=entry)
+            if grant is None:
+                return None
+            claim = Claim(call, SENDER, grant, self.policy.lease)
+            self.store.retry(claim, message=None, wait=wait, reason=grant.reason, republish=republish)
+            return grant.token
 
     def complete(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
         """Settle as SUCCEEDED; False when the lease was lost."""

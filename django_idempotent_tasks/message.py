@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from celery import Celery
-from celery.result import denied_join_result
 from kombu import Connection
 from kombu.utils import json as wire
 
@@ -25,6 +24,9 @@ _PASSING = frozenset(
     {"eta", "countdown", "expires", "producer", "connection", "publisher", "retry", "retry_policy"}
 )
 
+
+#: Where a sending by name would fall back to what the task's class says, also where the call said None.
+_ALWAYS_STATED = ("expires", "time_limit", "soft_time_limit")
 
 #: Seconds for AMQP: to write the message, and until its confirm.
 _BOUNDS = {"timeout": 2, "confirm_timeout": 2}
@@ -90,16 +92,24 @@ class Message:
             "kwargs": dict(self.kwargs),
             "options": dict(self.options),
         }
-        try:
-            text = wire.dumps(content)
-        except (TypeError, ValueError, RecursionError):
-            return None
-        return str(text) if len(text) <= limit else None
+        text = _json(content)
+        return text if text is not None and len(text) <= limit else None
+
+    def not_json(self) -> str | None:
+        """The first part that JSON cannot hold, by its name; None when there is none."""
+        parts = {f"argument {place}": value for place, value in enumerate(self.args, start=1)}
+        parts |= {f"argument {name!r}": value for name, value in self.kwargs.items()}
+        parts |= {f"option {name!r}": value for name, value in self.options.items()}
+        return next((name for name, value in parts.items() if _json(value) is None), None)
 
     @classmethod
     def decode(cls, task: str, text: str) -> Message:
         """The message of a stored text. Raises ValueError for one of another version or shape."""
-        content = wire.loads(text)
+        try:
+            content = wire.loads(text)
+        except Exception as error:  # what "__type__" names decides, also the project's own decoders
+            msg = f"The stored message of {task} cannot be read: {error!r}"
+            raise ValueError(msg) from error
         is_ours = isinstance(content, dict) and content.get("v") == VERSION
         if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."
@@ -108,14 +118,35 @@ class Message:
 
     def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
         """Send it, on ``connection`` or on the app's pool. Raises what the transport raises."""
-        options = dict(self.options)
+        options = {**dict.fromkeys(_ALWAYS_STATED), **self.options}
         if countdown > 0:
             options["countdown"] = countdown
         if connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
-        # Celery would subscribe to the result first, on an unbounded connection; whoever waits does it.
-        with nullcontext() if is_rpc(app) else denied_join_result():
+        with nullcontext() if is_rpc(app) else _unsubscribed(app.backend):
             app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+
+
+@contextmanager
+def _unsubscribed(backend: Any) -> Iterator[None]:
+    """Inside, sending does not subscribe to the result, on an unbounded connection: whoever waits does it.
+
+    The backend is this thread's own; Celery's flag for the same is the whole process's.
+    """
+    hooks = vars(backend)
+    hooks["on_task_call"] = lambda *_args, **_kwargs: None
+    try:
+        yield
+    finally:
+        hooks.pop("on_task_call", None)
+
+
+def _json(value: object) -> str | None:
+    """The text of a value as it is stored; None when it has none."""
+    try:
+        return str(wire.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def is_rpc(app: Celery) -> bool:

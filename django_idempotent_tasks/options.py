@@ -51,6 +51,14 @@ NAMES = (
     "sensitive",
 )
 
+#: What the same thing is called elsewhere, too far from our word to be taken for a slip of the pen.
+ALIASES = {
+    "idempotency_key": "key",
+    "permanent_exceptions": "permanent_errors",
+    "transient_exceptions": "transient_errors",
+    "review_exceptions": "review_errors",
+}
+
 #: Longest task name that the ledger can hold.
 NAME_LIMIT = 255
 
@@ -161,7 +169,7 @@ class _Reader:
         for name in self._own_names():
             if name.startswith("_") or name in _CELERYS or name in NAMES or name in PLANNED:
                 continue
-            guess = nearest(name, NAMES, within=2)
+            guess = ALIASES.get(name) or nearest(name, NAMES, within=2)
             if guess is not None:
                 raise self._wrong(name, f"does not exist. Did you mean {guess!r}?")
 

@@ -49,17 +49,37 @@ class Relay:
 
     def send(self, app: Celery, message: Message) -> bool:
         """Whether the broker has the message. False leaves it to the sweeper. Never raises or waits long."""
-        if time.monotonic() < self._closed_until:
+        if self._is_closed():
             return False
+        try:
+            self._publish(app, message)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
+            return False
+        return True
+
+    def post(self, app: Celery, message: Message) -> None:
+        """Send what no sweeper would send. Never waits long; raises what the transport raises.
+
+        Raises kombu's OperationalError at once when the broker has just been found away.
+        """
+        if self._is_closed():
+            msg = f"The broker did not answer within the last {PAUSE:.0f} s; {message.task} was not sent."
+            raise OperationalError(msg)
+        self._publish(app, message)
+
+    def _is_closed(self) -> bool:
+        return time.monotonic() < self._closed_until
+
+    def _publish(self, app: Celery, message: Message) -> None:
         try:
             if not self._send_on_kept(app, message):
                 with self._using(self._new(app), app) as connection:
                     message.publish(app, connection=connection)
-        except Exception as error:  # noqa: BLE001  every transport has its own errors
-            self._closed_until = time.monotonic() + PAUSE
-            logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
-            return False
-        return True
+        except Exception as error:
+            if _is_away(app, error):  # else it is this message that cannot be sent, and others can
+                self._closed_until = time.monotonic() + PAUSE
+            raise
 
     def _send_on_kept(self, app: Celery, message: Message) -> bool:
         """Send on a connection that was kept; False when there is none, or the broker has closed it.
@@ -120,6 +140,20 @@ class Relay:
         _of_the_parent.append(self._idle)
         self._idle = deque()
         self._closed_until = 0.0
+
+
+def _is_away(app: Celery, error: BaseException) -> bool:
+    """Whether the broker could not be reached or did not answer, or else this one message was at fault.
+
+    Celery wraps the errors of channels too, and kombu's Redis transport counts KeyError, which an unknown
+    compression raises, as one of its connection.
+    """
+    if isinstance(error, OperationalError) and error.__cause__ is not None:
+        error = error.__cause__
+    transport = app.connection_for_write()
+    if isinstance(error, (KeyError, *transport.channel_errors)):
+        return False
+    return isinstance(error, (OperationalError, OSError, *transport.connection_errors))
 
 
 def collapse(connection: Connection) -> None:

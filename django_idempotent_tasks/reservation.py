@@ -8,17 +8,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from celery.app.task import extract_exec_options  # type: ignore[attr-defined]  # not in the stubs
 from django.db import Error as DatabaseError
 from django.db import transaction
+from django.db.transaction import TransactionManagementError
 
 from .accepted import AcceptedResult
 from .backoff import delay_of
 from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask
 from .fallback import run_here, runs_here
-from .header import from_header, to_header
-from .ledger import Abandoned, Ledger, Refused, Reserved
+from .header import from_header, is_in_canvas, to_header
+from .ledger import Ledger, Refused
 from .message import HEADER, Message, is_rpc
 from .options import Policy
 from .outcomes import Call
@@ -26,18 +26,27 @@ from .relay import relay
 from .states import State
 from .stores import get_store
 from .submission import Submission
+from .verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 #: Seconds: an ETA further away than this waits in the ledger, and not with the broker.
 FAR = 300
 
-#: A message for which others wait: it is sent in any case, so that its canvas finishes.
-_CANVAS = ("chord", "chain", "group_id", "link", "link_error")
+#: What the same call hears that is sent again after its end.
+_ENDS = {
+    State.SUCCEEDED: COMPLETED,
+    State.FAILED: FAILED,
+    State.REVIEW: IN_REVIEW,
+    State.CANCELLED: "cancelled",
+}
+
+#: What a message may carry that running it in the caller would drop, or nobody would wait for there.
+_FOLLOWED = ("chord", "chain", "group_id", "link", "link_error")
 
 
 class Reservation:
-    """One call on its way in. ``headers`` hold its identity, ``options`` are those of ``apply_async``."""
+    """One call on its way in. ``options``: those of the call and of its task, its identity in ``headers``."""
 
     def __init__(
         self, task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
@@ -50,6 +59,8 @@ class Reservation:
             msg = f"The headers of {task.name} hold no identity of this call."
             raise ValueError(msg)
         self.identity = identity
+        #: Whether others wait for this call: then it is sent in any case.
+        self.is_in_canvas = is_in_canvas(options["headers"][HEADER])
         self.ledger = Ledger(get_store(), policy)
         self.delay = delay_of(options, now=task.app.now)
         self.message = self._message(args, kwargs, options)
@@ -61,30 +72,30 @@ class Reservation:
     def submit(self) -> Submission:
         """Reserve, and send once the open transaction has committed; or say who has the work.
 
-        Raises :class:`KeyReused` for another payload under the key, :class:`ConfigurationError` for
-        a call that cannot be stored. Nothing was written then.
+        Raises :class:`KeyReused` for another payload under the key. Nothing was written then.
         """
+        self._ask_for_a_commit()
         far = self.delay > FAR
-        wait = int(self.delay) + (0 if far else settings().republish_after)
-        outcome = self.ledger.reserve(self.call, wait=wait, sends=-1 if far else 0)
-        match outcome:
-            case Refused() as refused:
-                return self._refused(refused)
-            case Abandoned():
-                result = self._sent(self._publish_unreserved, self._unreserved)
-            case Reserved(token):
-                self.token = token
-                result = self._sent(self._leave_to_its_time if far else self._publish, self._stored)
-        return self._submission(result, State.PENDING)
+        republish = 0 if far else settings().republish_after
+        outcome = self.ledger.accept(
+            self.call, wait=int(self.delay), republish=republish, sends=-1 if far else 0
+        )
+        if isinstance(outcome, Refused):
+            return self._refused(outcome)
+        self.token = outcome.token
+        return self._submission(
+            self._sent(self._leave_to_its_time if far else self._publish, self._stored), State.PENDING
+        )
 
     def send_duplicate(self) -> AcceptedResult:
         """Send a call that was not accepted; what becomes of it is decided where it arrives.
 
-        Raises what the transport raises, unless a transaction is open: then it is sent after the commit.
+        Raises what the transport raises, soon; in a transaction it is sent after the commit, and an error
+        is logged.
         """
         if self.task.app.conf.task_always_eager or self.ledger.store.connection.in_atomic_block:
-            return self._sent(self._publish_unreserved, self._unreserved)
-        self._publish_unreserved()
+            return self._sent(self._publish_duplicate_late, self._unreserved)
+        self._publish_duplicate()
         return self._result(self.task_id)
 
     def record(self, submission: Submission) -> None:
@@ -92,10 +103,9 @@ class Reservation:
         holder = submission.result.id if submission.result is not None else ""
         self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=holder)
 
-    @property
-    def is_in_canvas(self) -> bool:
-        """Whether others wait for this call."""
-        return any(self.message.options.get(name) for name in _CANVAS)
+    def was_accepted(self, submission: Submission) -> bool:
+        """Whether this very call, by its task id, was accepted before: sent again it is no duplicate."""
+        return submission.result is not None and submission.result.id == self.task_id
 
     def refuse(self, submission: Submission) -> DuplicateTask:
         """The error of a duplicate where the task says ``on_duplicate="raise"``, or nobody has an id yet."""
@@ -107,8 +117,7 @@ class Reservation:
     def _message(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
         """The call as it will be sent, with all that Celery would add at this place and moment."""
         task = self.task
-        options = {**extract_exec_options(task), **options}
-        options.setdefault("ignore_result", task.ignore_result)
+        options = {"ignore_result": task.ignore_result, **options}
         options["task_id"] = self.task_id
         options["shadow"] = options.get("shadow") or task.shadow_name(args, kwargs, options)
         if is_rpc(task.app):
@@ -118,32 +127,64 @@ class Reservation:
             options["eta"] = now + timedelta(seconds=self.delay)
         if isinstance(options.get("expires"), int | float):
             options["expires"] = now + timedelta(seconds=options["expires"])
-        header = to_header(self.identity, task_name=task.name, task_id=self.task_id, reserved=True)
-        options["headers"] = {**options["headers"], HEADER: header}
+        options["headers"] = {**options["headers"], HEADER: self._header(reserved=True)}
         given = {name: value for name, value in options.items() if value is not None}
         return Message.to_reserve(task.name, args, kwargs, {**_lineage(task.app), **given})
 
+    def _header(self, *, reserved: bool) -> dict[str, object]:
+        return to_header(
+            self.identity,
+            task_name=self.task.name,
+            task_id=self.task_id,
+            reserved=reserved,
+            in_canvas=self.is_in_canvas,
+        )
+
     def _call(self) -> Call:
-        text = self.message.encode(limit=settings().max_payload)
+        """What the row holds. Raises ConfigurationError for a message that could not be sent from it."""
+        limit = settings().max_payload
+        text = self.message.encode(limit=limit)
         if text is None:
-            msg = (
-                f"{self.task.name}: this call cannot be stored, it is above MAX_PAYLOAD"
-                f" ({settings().max_payload} characters) or not JSON; pass an id instead."
-            )
+            part = self.message.not_json()
+            problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
+            msg = f"{self.task.name}: this call cannot be stored, {problem}; pass an id or a name instead."
             raise ConfigurationError(msg)
+        if '"__type__"' in text:  # what kombu takes for an encoded object
+            self._ask_whether_it_can_be_read(text)
         return Call(self.identity, self.task.name, self.task_id, text)
 
+    def _ask_whether_it_can_be_read(self, text: str) -> None:
+        try:
+            Message.decode(self.task.name, text)
+        except ValueError as error:
+            msg = f'{error}. Pass data without "__type__" keys, or register the type with kombu.'
+            raise ConfigurationError(msg) from error
+
+    def _ask_for_a_commit(self) -> None:
+        """Before anything is written: without autocommit and ``atomic()`` Django tells of no commit."""
+        connection = self.ledger.store.connection
+        if self.task.app.conf.task_always_eager or connection.in_atomic_block or connection.get_autocommit():
+            return
+        msg = (
+            f"{self.task.name} cannot be reserved in manual transaction management: its message has to go"
+            " out after the commit. Use transaction.atomic()."
+        )
+        raise TransactionManagementError(msg)
+
     def _refused(self, refused: Refused) -> Submission:
-        result = self._result(refused.holder) if refused.holder else None
+        result, state = self._result(refused.holder) if refused.holder else None, refused.answer.state
+        if refused.holder == self.task_id:
+            return self._submission(result, state, _ENDS.get(state, IN_PROGRESS))
         if result is not None:
             result.duplicate = True
-        return self._submission(result, refused.answer.state, refused.reason)
+        return self._submission(result, state, refused.reason)
 
     def _submission(self, result: AcceptedResult | None, state: State, refusal: str = "") -> Submission:
         return Submission(result, not refusal, state, self.identity.key_text, refusal)
 
     def _result(self, task_id: str) -> AcceptedResult:
         result = AcceptedResult(task_id, backend=self.task.backend, app=self.task.app)
+        result.digest = self.identity.digest
         result.ignored = bool(self.message.options.get("ignore_result"))
         return result
 
@@ -153,8 +194,7 @@ class Reservation:
 
     def _unreserved(self) -> Message:
         message = self._stored()
-        header = to_header(self.identity, task_name=self.task.name, task_id=self.task_id)
-        headers = {**message.options["headers"], HEADER: header}
+        headers = {**message.options["headers"], HEADER: self._header(reserved=False)}
         return replace(message, options={**message.options, "headers": headers})
 
     # -- sent: now in eager mode, else after the commit --
@@ -174,17 +214,26 @@ class Reservation:
 
     def _publish(self) -> None:
         self.held_call = None
-        if runs_here() and not self.is_in_canvas:
+        if self._runs_here():
             run_here(self.task, self._stored())
         elif not relay.send(self.task.app, self._stored()):
             self._left_to_the_sweeper()
 
-    def _publish_unreserved(self) -> None:
-        self.held_call = None
-        if runs_here() and not self.is_in_canvas:
+    def _publish_duplicate(self) -> None:
+        if self._runs_here():
             run_here(self.task, self._unreserved())
         else:
-            self._unreserved().publish(self.task.app)
+            relay.post(self.task.app, self._unreserved())
+
+    def _publish_duplicate_late(self) -> None:
+        self.held_call = None
+        try:
+            self._publish_duplicate()
+        except Exception:
+            logger.exception("%s (%s) was not sent; its canvas does not finish", self.task.name, self.task_id)
+
+    def _runs_here(self) -> bool:
+        return runs_here() and not any(self.message.options.get(name) for name in _FOLLOWED)
 
     def _left_to_the_sweeper(self) -> None:
         try:

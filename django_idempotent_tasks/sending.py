@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
+from celery.app.task import extract_exec_options  # type: ignore[attr-defined]  # not in the stubs
 from celery.result import AsyncResult
+from kombu import compression
+from kombu.serialization import registry as serializers  # type: ignore[attr-defined]  # not in the stubs
 
-from .exceptions import InvalidKey, KeyReused
+from .durations import LONGEST
+from .exceptions import ConfigurationError, KeyReused
 from .fallback import runs_here
-from .header import task_id_problem
 from .options import Policy
 from .reservation import Reservation
 from .submission import Submission
@@ -29,7 +34,8 @@ def accept(
 
     In a canvas nothing is refused: others wait for this message, so it is sent, and what it gets
     is decided where it arrives. Else raises :class:`KeyReused`, and :class:`DuplicateTask` where
-    the task says so or nobody is known yet who has the key.
+    the task says so or nobody is known yet who has the key. The same task id again is no duplicate:
+    it gets its result.
     """
     reservation = prepare(task, policy, args, kwargs, task_id, options)
     try:
@@ -40,10 +46,11 @@ def accept(
         return reservation.send_duplicate()
     if not submission.created and reservation.is_in_canvas:
         return reservation.send_duplicate()
-    if not submission.created:
-        reservation.record(submission)
     result = submission.result
-    if result is None or (not submission.created and policy.on_duplicate == "raise"):
+    is_duplicate = not submission.created and not reservation.was_accepted(submission)
+    if is_duplicate:
+        reservation.record(submission)
+    if result is None or (is_duplicate and policy.on_duplicate == "raise"):
         raise reservation.refuse(submission)
     parent = task.app.current_worker_task
     if parent is not None and options.get("add_to_parent", True):
@@ -54,10 +61,10 @@ def accept(
 def submit(
     task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
 ) -> Submission:
-    """``submit``: what became of the call; a refused one is recorded and never sent."""
+    """``submit``: what became of the call; a duplicate is recorded and never sent."""
     reservation = prepare(task, policy, args, kwargs, task_id, options)
     submission = reservation.submit()
-    if not submission.created:
+    if not submission.created and not reservation.was_accepted(submission):
         reservation.record(submission)
     return submission
 
@@ -65,16 +72,75 @@ def submit(
 def prepare(
     task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
 ) -> Reservation:
-    """The call, checked as Celery checks it when it sends."""
-    problem = task_id_problem(task_id)
-    if problem is not None:
-        msg = f"A task id of {task.name} {problem}."
-        raise InvalidKey(msg)
+    """The call, checked as Celery checks it when it sends, and more closely: it may be sent much later.
+
+    Raises :class:`ConfigurationError` naming the option.
+    """
     if task.soft_time_limit and task.time_limit and task.soft_time_limit > task.time_limit:
         msg = "soft_time_limit must be less than or equal to time_limit"
         raise ValueError(msg)
     if task.typing:
         task.__header__(*(args or ()), **(kwargs or {}))
+    options = {**extract_exec_options(task), **options}
+    for name, problem_of in _CHECKS.items():
+        value = options.get(name)
+        problem = None if value is None else problem_of(value)
+        if problem is not None:
+            msg = f"{task.name}: option {name!r} {problem}, not {value!r}."
+            raise ConfigurationError(msg)
     args, kwargs = task.idempotency_dumped(args, kwargs)
     kept = {name: value for name, value in options.items() if name != "add_to_parent"}
     return Reservation(task, policy, args, kwargs, task_id, kept)
+
+
+def _serializer_problem(name: Any) -> str | None:
+    known = serializers.name_to_type
+    return None if name in known else f"must be one of {', '.join(sorted(known))}"
+
+
+def _compression_problem(name: Any) -> str | None:
+    try:
+        compression.get_encoder(name)
+    except (KeyError, TypeError):
+        return f"must be one of {', '.join(sorted(compression.encoders()))} or an alias"
+    return None
+
+
+def _priority_problem(value: Any) -> str | None:
+    return None if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
+
+
+def _seconds_problem(value: Any) -> str | None:
+    if isinstance(value, int | float) and isfinite(value) and abs(value) <= LONGEST:
+        return None
+    return f"must be seconds, at most {LONGEST} (31 years)"
+
+
+def _moment_problem(value: Any) -> str | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        moment = None
+    if not isinstance(moment, datetime):
+        return "must be a datetime or its ISO text"
+    if moment.replace(tzinfo=UTC) - datetime.now(UTC) > timedelta(seconds=LONGEST):
+        return "must be within 31 years"
+    return None
+
+
+def _expires_problem(value: Any) -> str | None:
+    if isinstance(value, datetime | str):
+        return _moment_problem(value)
+    problem = _seconds_problem(value)
+    return problem and f"{problem}, a datetime or its ISO text"
+
+
+#: What would otherwise fail where nobody sees it: after the commit, or in the sweeper, each time anew.
+_CHECKS: dict[str, Callable[[Any], str | None]] = {
+    "serializer": _serializer_problem,
+    "compression": _compression_problem,
+    "priority": _priority_problem,
+    "countdown": _seconds_problem,
+    "eta": _moment_problem,
+    "expires": _expires_problem,
+}

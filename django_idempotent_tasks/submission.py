@@ -14,12 +14,14 @@ class Submission:
     """Which call has the work: this one where ``created``, else the one that was accepted before.
 
     ``result`` is the accepted call's, None when another open transaction holds the key and its call
-    cannot be seen yet. ``state`` is the key's state when it was looked at; ``key`` its text for people.
+    cannot be seen yet. ``state`` is the key's state when it was looked at. ``key`` is its text for
+    people, shortened; ``cancel`` and ``get_key`` take the value that was given.
     """
 
     result: AsyncResult | None  # type: ignore[type-arg]  # generic in the stubs only
     created: bool
     state: State
     key: str
-    #: Why a duplicate was refused: ``in_progress``, ``already_completed``, ``failed``, ``in_review``.
+    #: Why it was not accepted: ``in_progress``, ``already_completed``, ``failed``, ``in_review``; for the
+    #: same task id again, which is no duplicate, also ``cancelled``.
     reason: str = ""

@@ -169,7 +169,17 @@ class _Post:
         A deep queue is not doubled. After ``HELD`` looks, each later than the one before, it is sent
         all the same: the queue may be busy and the message lost.
         """
-        return 1 <= row.sends <= HELD and self.depths.of(message) > 0
+        return 1 <= row.sends <= HELD and self._depth(message) > 0
+
+    def _depth(self, message: Message) -> int:
+        """How many wait in its queue; none where the look fails, for which the message is not to blame."""
+        try:
+            return self.depths.of(message)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            logger.warning("The queue of %s was not looked into: %r", message.task, error)
+            collapse(self.connection)
+            self._connect()
+            return 0
 
 
 class Sweeper:

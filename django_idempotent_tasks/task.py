@@ -12,8 +12,8 @@ from django.db import transaction
 from .conf import settings
 from .context import Idempotency, active
 from .detached import Detached
-from .exceptions import ConfigurationError
-from .header import from_header, to_header
+from .exceptions import ConfigurationError, InvalidKey
+from .header import from_header, sends_a_canvas, task_id_problem, to_header
 from .identity import UNSET, identify
 from .message import HEADER
 from .options import Policy, names_any_option, read_policy
@@ -111,9 +111,10 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             return self.AsyncResult(task_id)
         if not self.idempotency_guarded:
             return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
-        task_id = task_id or uuid()
+        task_id = self._id_of(task_id)
         is_copy = self._carries_identity(headers, task_id)
-        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+        waited_for = sends_a_canvas(options)
+        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, waited_for)
         if not is_copy and self._reserves():
             from .sending import accept
 
@@ -140,7 +141,7 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             raise ConfigurationError(msg)
         from .sending import submit
 
-        task_id = options.pop("task_id", None) or uuid()
+        task_id = self._id_of(options.pop("task_id", None))
         options["headers"] = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
         return submit(self, self._policy(), args, kwargs, task_id, options)
 
@@ -230,14 +231,31 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         carried = (headers or {}).get(HEADER)
         return from_header(carried, task_name=self.name, task_id=task_id) is not None
 
+    def _id_of(self, task_id: Any) -> str:
+        """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
+        task_id = task_id or uuid()
+        problem = task_id_problem(task_id)
+        if problem is not None:
+            msg = f"A task id of {self.name} {problem}."
+            raise InvalidKey(msg)
+        return str(task_id)
+
     def _identified(
-        self, args: Any, kwargs: Any, task_id: str, headers: dict[str, Any] | None, key: object, scope: object
+        self,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        headers: dict[str, Any] | None,
+        key: object,
+        scope: object,
+        in_canvas: bool = False,  # noqa: FBT001, FBT002
     ) -> dict[str, Any]:
         """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
         if self._carries_identity(headers, task_id):
             return dict(headers or {})
         identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
-        return {**(headers or {}), HEADER: to_header(identity, task_name=self.name, task_id=task_id)}
+        header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
+        return {**(headers or {}), HEADER: header}
 
     def _policy(self) -> Policy:
         if self.idempotency_error is not None:

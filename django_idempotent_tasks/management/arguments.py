@@ -15,6 +15,7 @@ from ..states import State
 from .report import Options, could_not_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd]?)")
+_NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -36,6 +37,14 @@ def duration(value: object) -> timedelta:
         msg = f"{value!r} is no duration; write 90s, 15m, 2h or 7d"
         raise ArgumentTypeError(msg)
     return timedelta(seconds=seconds)
+
+
+def text(value: object) -> object:
+    """What a column can be asked for: undecodable bytes of a shell arrive as lone surrogates."""
+    if isinstance(value, str) and _NOT_IN_A_COLUMN.search(value):
+        msg = f"{value!r} cannot be searched for or logged: it has a NUL or bytes that are no text"
+        raise ArgumentTypeError(msg)
+    return value
 
 
 def digest(value: object) -> UUID:
@@ -78,6 +87,10 @@ def seconds(value: object) -> float:
 
 _TYPES = {
     "digest": digest,
+    "task": text,
+    "scope": text,
+    "key": text,
+    "reason": text,
     "older_than": duration,
     "state": state,
     "limit": count,

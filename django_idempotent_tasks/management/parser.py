@@ -8,7 +8,7 @@ from typing import TypeAlias
 from django.core.management.base import CommandParser
 
 from ..pruning import BITE
-from .arguments import Parser, add_common, count, digest, duration, seconds, state
+from .arguments import Parser, add_common, count, digest, duration, seconds, state, text
 from .cancel import cancel_keys
 from .listing import list_keys, show_key
 from .prune import prune
@@ -69,7 +69,10 @@ def _add_show(group: Groups) -> None:
     _add_digest(parser, nargs="?")
     _add_task_and_scope(parser)
     parser.add_argument(
-        "--key", metavar="TEXT", help="the idempotency_key of the call, or the key as 'list' shows it"
+        "--key",
+        type=text,
+        metavar="TEXT",
+        help="the idempotency_key of the call, or the key as 'list' shows it",
     )
     parser.add_argument("--payload", action="store_true", help="also the call's arguments and its result")
 
@@ -78,7 +81,9 @@ def _add_release(group: Groups) -> None:
     words = "take a running key from its holder, whose completion is refused from then on"
     parser = _add(group, "release", release_key, words)
     _add_digest(parser)
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="why; it is logged with your name")
+    parser.add_argument(
+        "--reason", type=text, required=True, metavar="TEXT", help="why; it is logged with your name"
+    )
     _add_yes(parser)
 
 
@@ -87,8 +92,8 @@ def _add_digest(parser: Parser, nargs: str | None = None) -> None:
 
 
 def _add_task_and_scope(parser: Parser) -> None:
-    parser.add_argument("--task", metavar="NAME", help="the task's full name")
-    parser.add_argument("--scope", metavar="SCOPE", help="the tenant")
+    parser.add_argument("--task", type=text, metavar="NAME", help="the task's full name")
+    parser.add_argument("--scope", type=text, metavar="SCOPE", help="the tenant")
 
 
 def _add_filters(parser: Parser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from io import StringIO
 from typing import Any
 from uuid import uuid4
@@ -107,6 +108,31 @@ def test_a_wrong_value_is_an_error_with_2_that_says_what_to_write(
     with pytest.raises(CommandError, match=remedy) as error:
         idem(*words, **options)
     assert error.value.returncode == 2
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\udc80"], ids=ascii)
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [("list", "task"), ("list", "scope"), ("show", "task"), ("show", "scope"), ("show", "key"),
+     ("cancel", "task"), ("cancel", "scope"), ("release", "reason")],
+)  # fmt: skip
+def test_a_text_that_no_column_holds_is_an_error_with_2_that_says_so(
+    verb: str, option: str, text: str
+) -> None:
+    needed = {"show": ["--task", "t", "--key", "k"], "release": [str(uuid4()), "--reason", "r"]}
+    words = ["keys", verb, *needed.get(verb, [])]
+    for given, options in (([*words, f"--{option}", text], {}), (words, {option: text})):
+        with pytest.raises(CommandError, match="NUL or bytes that are no text") as error:
+            idem(*given, **options)
+        assert error.value.returncode == 2
+        assert text not in str(error.value), "it can be printed anywhere"
+
+
+def test_an_undecodable_byte_of_a_shell_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        Command().run_from_argv(["manage.py", "idem", "keys", "list", "--task", os.fsdecode(b"\x80")])
+    assert end.value.code == 2
+    assert "bytes that are no text" in capsys.readouterr().err
 
 
 def test_a_wrong_setting_is_an_error_with_2(settings: Any) -> None:

@@ -20,6 +20,7 @@ from tests.support.site import Site
 LEASE = 20
 
 charge = guarded(name="reserving.charge", reserve=True, lease=LEASE)(effect)
+strict = guarded(name="reserving.strict", reserve=True, lease=LEASE, on_duplicate="raise")(effect)
 
 
 @guarded(name="reserving.collect", reserve=True, lease=LEASE)
@@ -28,6 +29,12 @@ def collect(self: Any, results: list[Any], key: str) -> list[Any]:
     begin(self, key)
     write_effect(self, key)
     return results
+
+
+@app.task(name="reserving.replaced", bind=True)
+def replaced(self: Any, key: str) -> None:
+    """A task of Celery's own that another takes the place of."""
+    raise self.replace(strict.si(key))
 
 
 @contextmanager

@@ -8,7 +8,11 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.states import State
+from example_project.servers import Server, start_postgres
 from tests.proj import tasks
+from tests.support.broker import Broker
+from tests.support.databases import migrated_database
+from tests.support.rows import Rows
 from tests.support.site import Site
 
 pytestmark = pytest.mark.process
@@ -21,6 +25,24 @@ def keeping(own_site: Site) -> Iterator[Site]:
     """One worker child that keeps its connection from task to task, without testing it first."""
     with own_site.running("keeping", "--concurrency", "1", **KEPT):
         yield own_site
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A PostgreSQL server that may be killed."""
+    with start_postgres(durable=False) as server:
+        yield server
+
+
+@pytest.fixture
+def frail(site: Site, server: Server) -> Iterator[Site]:
+    """The same with a database that may go away."""
+    broker = Broker(site.broker.url, f"{site.broker.prefix}frail-connections:")
+    with migrated_database(server.url, "frail"):
+        frail = Site(site.directory, server.url, broker, site.journal, Rows("frail"))
+        with frail.running("frail-keeping", "--concurrency", "1", **KEPT):
+            yield frail
+        frail.close()
 
 
 def backend_of(site: Site, key: str) -> int:
@@ -63,6 +85,31 @@ def test_a_connection_that_breaks_under_the_body_does_not_cost_the_completion(
     row = keeping.rows.wait_for(key, State.SUCCEEDED)
     assert (row.attempts, row.crashes) == (1, 0)
     assert len(keeping.journal.read("charged", key)) == 1
+
+
+def test_kept_connections_survive_a_restart_of_the_database(frail: Site, server: Server, key: str) -> None:
+    for round_ in range(2):
+        names = [f"{key}-{round_}-{number}" for number in range(2)]
+        for name in names:
+            frail.send(tasks.connected, name)
+        assert len({backend_of(frail, name) for name in names}) == 1
+        server.kill()
+        server.restart()
+        frail.rows.close()
+
+    frail.send(tasks.skipping, key)
+    row = frail.rows.wait_for(key, State.SUCCEEDED)
+    assert (row.attempts, row.crashes, len(frail.rows.effects(key))) == (1, 0, 1)
+    frail.broker.wait_until_empty()
+
+
+def test_without_an_age_each_task_has_a_connection_of_its_own(own_site: Site, key: str) -> None:
+    names = [f"{key}-{number}" for number in range(4)]
+    options = ("--queues", "ageless", "--concurrency", "1")
+    with own_site.running("ageless", *options, **{**KEPT, "PROJ_CONN_MAX_AGE": "0"}):
+        for name in names:
+            own_site.send(tasks.connected, name, options={"queue": "ageless"})
+        assert len({backend_of(own_site, name) for name in names}) == 4
 
 
 def test_children_share_no_connection_and_no_lock_with_their_parent(own_site: Site, key: str) -> None:

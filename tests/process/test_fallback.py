@@ -11,6 +11,7 @@ from django_idempotent_tasks.states import State
 from tests.process.reserving import sending_to
 from tests.proj import tasks
 from tests.support.site import Pair, Site
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
 
@@ -74,7 +75,7 @@ def test_a_copy_that_reaches_a_worker_while_the_caller_runs_does_not_run(site: S
         caller.start()
         start = site.journal.started(key)
         site.broker.deliver(other)
-        site.broker.wait_until_empty()
+        eventually(lambda: site.rows.refusals(key), "a worker has refused the copy")
         site.journal.open(f"{key}.1")
         caller.join()
 

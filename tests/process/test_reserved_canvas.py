@@ -11,7 +11,7 @@ from django.db import connections, transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.process.reserving import charge, collect, sending_to, working
+from tests.process.reserving import charge, collect, replaced, sending_to, strict, working
 from tests.support.site import Site
 from tests.support.waiting import PATIENCE
 
@@ -58,6 +58,44 @@ def test_a_chain_goes_on_past_a_head_that_was_done_before(own_site: Site, key: s
     assert result.get(timeout=PATIENCE) == value(f"{key}-head")
     assert first.get(timeout=PATIENCE) == value(f"{key}-head")
     assert_done_once(own_site, f"{key}-head", key)
+
+
+@pytest.mark.parametrize("task", [charge, strict], ids=["skip", "raise"])
+def test_a_chain_ends_with_the_value_of_what_was_done_before(own_site: Site, key: str, task: Any) -> None:
+    last = f"{key}-last"
+    task.delay(last)
+    own_site.rows.wait_for(last, State.SUCCEEDED)
+    result = chain(charge.si(f"{key}-head"), task.si(last)).apply_async()
+    assert result.get(timeout=PATIENCE) == value(last)
+    assert_done_once(own_site, f"{key}-head", last)
+
+
+def test_a_chain_ends_with_the_value_of_what_another_call_runs_now(own_site: Site, key: str) -> None:
+    last = f"{key}-last"
+    strict.delay(last, gated=True)
+    own_site.journal.started(last)
+    result = chain(charge.si(f"{key}-head"), strict.si(last)).apply_async()
+    own_site.rows.wait_for(f"{key}-head", State.SUCCEEDED)
+    own_site.journal.open(f"{last}.1")
+    assert result.get(timeout=PATIENCE) == value(last)
+    assert_done_once(own_site, f"{key}-head", last)
+
+
+def test_a_task_that_is_replaced_by_what_was_done_before_has_its_value(own_site: Site, key: str) -> None:
+    done = f"{key}-done"
+    strict.delay(done)
+    own_site.rows.wait_for(done, State.SUCCEEDED)
+    assert replaced.delay(done).get(timeout=PATIENCE) == value(done)
+    assert_done_once(own_site, done)
+
+
+def test_the_body_of_a_chord_that_was_done_before_has_its_value(own_site: Site, key: str) -> None:
+    one, body = f"{key}-1", f"{key}-body"
+    strict.delay(body)
+    own_site.rows.wait_for(body, State.SUCCEEDED)
+    result = chord([charge.si(one)], strict.si(body)).apply_async()
+    assert result.get(timeout=PATIENCE) == value(body)
+    assert_done_once(own_site, one, body)
 
 
 def test_a_chain_waits_for_a_head_that_another_call_runs_now(own_site: Site, key: str) -> None:

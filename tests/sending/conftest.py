@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty
 from typing import Any
@@ -89,6 +91,30 @@ def post() -> Post:
     """An app whose relay has not failed lately."""
     relay.forget()
     return Post()
+
+
+@contextmanager
+def _broker_at(post: Post, port: int) -> Iterator[None]:
+    relay.forget()
+    post.app.conf.broker_write_url = f"redis://127.0.0.1:{port}/0"
+    yield
+    post.app.conf.broker_write_url = None
+    relay.forget()
+
+
+@contextmanager
+def no_broker(post: Post) -> Iterator[None]:
+    """A broker that is down."""
+    with _broker_at(post, 9):
+        yield
+
+
+@contextmanager
+def silent_broker(post: Post) -> Iterator[Callable[[], float]]:
+    """A broker that takes connections and never says a word; gives how long was spent with it."""
+    with socket.create_server(("127.0.0.1", 0)) as server, _broker_at(post, server.getsockname()[1]):
+        began = time.monotonic()
+        yield lambda: time.monotonic() - began
 
 
 class _Rollback(Exception):

@@ -87,6 +87,24 @@ def test_a_call_without_a_stated_key_is_found_by_its_id_with_none_for_the_key(po
     assert charge.cancel(task_id=charge.delay(7).id, idempotency_key=None) == "cancelled"
 
 
+@pytest.mark.parametrize("task_id", ["a\0b", "\ud800", 5, "x" * 256], ids=ascii)
+def test_what_can_be_no_task_id_is_refused(post: Post, task_id: Any) -> None:
+    with pytest.raises(InvalidKey, match="task id"):
+        post.task().cancel(task_id=task_id)
+
+
+def test_in_manual_transaction_management_a_call_can_be_cancelled(post: Post) -> None:
+    charge = post.task()
+    task_id = send(charge)
+    transaction.set_autocommit(False)
+    try:
+        assert charge.cancel(task_id=task_id, terminate=True) == "cancelled"
+        transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+    assert only_row().state == State.CANCELLED
+
+
 @contextmanager
 def held_row() -> Iterator[threading.Event]:
     """The row locked by another transaction, until the event is set."""

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from celery import chain, chord, group
+from celery.app.trace import build_tracer
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
-from tests.sending.conftest import Post, rolled_back
+from tests.sending.conftest import Post, no_broker, rolled_back, silent_broker
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 
@@ -92,3 +94,128 @@ def test_submit_refuses_and_records_a_duplicate_even_with_a_callback(post: Post)
     assert second.result.id == first.id
     assert len(post.arrived()) == 1
     assert DuplicateAttempt.objects.get().reason == "in_progress"
+
+
+# -- what a worker sends on --
+
+
+def work_as_a_worker(task: Any, **request: Any) -> None:
+    """Run a task as a worker does, which sends on what the message carries."""
+    tracer: Any = build_tracer(task.name, task, app=task.app)
+    tracer("head", (), {}, {"id": "head", "root_id": "root", "delivery_info": {}, **request})
+
+
+def head(post: Post) -> Any:
+    """A task of Celery's own."""
+    return post.app.task(work, name="shop.head", shared=False)
+
+
+def work() -> None:
+    """Done."""
+
+
+def replaced(post: Post, charge: Any) -> Any:
+    """A task of Celery's own that another takes the place of."""
+
+    def replace(self: Any) -> None:
+        self.replace(charge.si(7))
+
+    return post.app.task(replace, name="shop.replaced", shared=False, bind=True)
+
+
+LASTS = {
+    "the end of a chain": lambda post, charge: work_as_a_worker(
+        head(post), chain=[charge.si(7).set(task_id="end")]
+    ),
+    "a callback": lambda post, charge: work_as_a_worker(head(post), callbacks=[charge.si(7)]),
+    "a replacement": lambda post, charge: work_as_a_worker(replaced(post, charge)),
+    "a replacement without a root": lambda post, charge: work_as_a_worker(
+        replaced(post, charge), root_id=None
+    ),
+    "a chain of one": lambda _post, charge: chain(charge.si(7)).apply_async(),
+}
+
+
+@pytest.mark.parametrize("send", LASTS.values(), ids=LASTS)
+@pytest.mark.parametrize("on_duplicate", ["skip", "raise"])
+def test_what_a_canvas_ends_with_is_sent_though_it_was_accepted_before(
+    post: Post, on_duplicate: str, send: Any
+) -> None:
+    charge = post.task(on_duplicate=on_duplicate)
+    first = charge.delay(7)
+    post.arrived()
+    send(post, charge)
+    (message,) = post.arrived()
+    assert (message["task"], message["args"]) == (charge.name, [7])
+    assert message["id"] != first.id
+    assert message["idempotency"]["canvas"] is True, "it tells the worker that others wait"
+    assert not DuplicateAttempt.objects.exists()
+
+
+@pytest.mark.parametrize("send", LASTS.values(), ids=LASTS)
+def test_a_task_that_does_not_reserve_tells_the_worker_as_well(post: Post, send: Any) -> None:
+    send(post, post.task(reserve=False))
+    (message,) = post.arrived()
+    assert message["idempotency"]["canvas"] is True
+
+
+@pytest.mark.parametrize("reserve", [True, False])
+def test_a_call_outside_a_canvas_does_not_pass_for_one(post: Post, reserve: bool) -> None:
+    charge = post.task(reserve=reserve)
+    charge.delay(1)
+    charge.s(2).delay()
+    charge.apply_async((3,), link=None, link_error=None, countdown=0)
+
+    def sell() -> None:
+        charge.delay(4)
+
+    work_as_a_worker(post.app.task(sell, name="shop.sell", shared=False))
+    messages = post.arrived()
+    assert [message["args"] for message in messages] == [[1], [2], [3], [4]]
+    assert not any("canvas" in message["idempotency"] for message in messages)
+
+
+def test_the_end_of_a_chain_that_is_sent_twice_has_one_row(post: Post) -> None:
+    charge = post.task(on_duplicate="raise")
+    for _ in range(2):
+        work_as_a_worker(head(post), chain=[charge.si(7).set(task_id="end")])
+    assert [message["id"] for message in post.arrived()] == ["end", "end"]
+    assert IdempotencyKey.objects.get().task_id == "end"
+
+
+# -- no broker: nobody else would send it, and a canvas would hang --
+
+
+def test_a_duplicate_in_a_canvas_that_cannot_be_sent_is_an_error(post: Post) -> None:
+    charge = post.task()
+    charge.delay(7)
+    with no_broker(post):
+        for _ in range(2):  # asked, and then not asked again for a while
+            with pytest.raises(OperationalError):
+                charge.apply_async((7,), **links(charge))
+
+
+def test_a_duplicate_in_a_canvas_that_cannot_be_sent_after_the_commit_is_logged(
+    post: Post, caplog: pytest.LogCaptureFixture
+) -> None:
+    charge = post.task()
+    charge.delay(7)
+    with no_broker(post), transaction.atomic():
+        second = charge.apply_async((7,), **links(charge))
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert second.id in record.getMessage()
+    assert charge.name in record.getMessage()
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_duplicate_in_a_canvas_does_not_hang_on_a_silent_broker(post: Post, in_transaction: bool) -> None:
+    charge = post.task()
+    charge.delay(7)
+    with silent_broker(post) as took:
+        if in_transaction:
+            with transaction.atomic():
+                charge.apply_async((7,), **links(charge))
+        else:
+            with pytest.raises(OperationalError):
+                charge.apply_async((7,), **links(charge))
+    assert took() < 10, "a request waits for two seconds, and not for the minutes of Celery's own"

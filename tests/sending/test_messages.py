@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from celery import chain, chord, group
+from celery.app.trace import build_tracer
 from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
@@ -264,3 +265,32 @@ def test_a_row_keeps_scope_and_key_as_the_caller_gave_them(post: Post) -> None:
     post.task().apply_async((7,), idempotency_key="evt", scope="tenant-1")
     row = only_row()
     assert (row.key_text, row.scope) == ("evt", "tenant-1")
+
+
+# -- what the call says of itself, though its task says otherwise --
+
+
+@OF_THE_CLASS
+def test_no_expiry_and_no_time_limit_are_kept_where_the_task_has_them(post: Post, road: Road) -> None:
+    charge = post.task(expires=600, time_limit=77, soft_time_limit=70)
+    charge.apply_async((7,), expires=None, time_limit=None, soft_time_limit=None)
+    road(post)
+    (message,) = post.arrived()
+    assert (message["expires"], message["timelimit"]) == (None, [None, None])
+
+
+@OF_THE_CLASS
+@pytest.mark.parametrize("reserve", [True, False])
+def test_the_retry_of_a_task_with_an_expiry_does_not_expire(post: Post, reserve: bool) -> None:
+    def retry(self: Any, order_id: int) -> None:  # noqa: ARG001
+        raise self.retry(countdown=0)
+
+    charge = post.task(retry, bind=True, reserve=reserve, expires=600, max_retries=3)
+    charge.delay(7)
+    (message,) = post.arrived()
+    headers = {"idempotency": message["idempotency"]}
+    tracer: Any = build_tracer(charge.name, charge, app=post.app)
+    request = {"id": message["id"], "args": [7], "kwargs": {}, "delivery_info": {}, "headers": headers}
+    tracer(message["id"], (7,), {}, request)
+    (retried,) = post.arrived()
+    assert (retried["retries"], retried["expires"]) == (1, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import Celery
@@ -70,6 +71,54 @@ def test_a_call_above_max_payload_is_refused(post: Post, call: Call) -> None:
 def test_a_call_that_is_not_json_is_refused(post: Post) -> None:
     with pytest.raises(ConfigurationError, match="JSON"):
         post.task(pay, serializer="pickle").apply_async((7,), headers={"raw": object()})
+    assert nothing_happened(post)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"__type__": "zzz", "__value__": 1},
+        {"__type__": "uuid", "__value__": {"x": 1}},
+        {"__type__": "bytes", "__value__": 1},
+        [{"deep": {"__type__": "datetime", "__value__": "tomorrow"}}],
+    ],
+    ids=repr,
+)
+def test_a_call_that_could_not_be_read_again_is_refused(post: Post, value: Any) -> None:
+    task = post.task(pay)
+    for call in (task.apply_async, task.submit):
+        with pytest.raises(InvalidKey, match="argument 'card'"):
+            call((7, value))
+        with pytest.raises(ConfigurationError, match="__type__"):
+            call((7,), headers={"x": value})
+    assert nothing_happened(post)
+
+
+def test_what_only_looks_like_an_encoded_object_is_sent(post: Post) -> None:
+    value = {"__type__": "zzz", "more": 1}
+    post.task(pay).delay(7, value)
+    assert [message["args"] for message in post.arrived()] == [[7, value]]
+
+
+@pytest.mark.parametrize("text", ['{"__type__": "uuid", "__value__": {"x": 1}}', "[" * 100_000, "{"])
+def test_a_stored_message_that_cannot_be_read_does_not_stop_the_sweeper(post: Post, text: str) -> None:
+    """A worker stores what it was sent, and not only by us."""
+    task = post.task(pay)
+    task.delay(7)
+    task.delay(8)
+    post.arrived()
+    IdempotencyKey.objects.filter(key_text="order_id=7").update(message=text)
+    post.sweep()
+    assert [message["args"] for message in post.arrived()] == [[8]]
+
+
+@pytest.mark.parametrize("reserve", [True, False])
+@pytest.mark.parametrize("task_id", [uuid4(), 5, "\ud800", "a\0b", "x" * 256], ids=ascii)
+def test_a_task_id_that_the_ledger_cannot_hold_is_refused(post: Post, task_id: Any, reserve: bool) -> None:
+    task = post.task(pay, reserve=reserve)
+    for call in (task.apply_async, task.submit):
+        with pytest.raises(InvalidKey, match="task id"):
+            call((7,), task_id=task_id)
     assert nothing_happened(post)
 
 

@@ -66,6 +66,9 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"retentoin": 5}, "Did you mean 'retention'?"),
         ({"on_duplicates": "raise"}, "Did you mean 'on_duplicate'?"),
         ({"leese": 5}, "Did you mean 'lease'?"),
+        ({"idempotency_key": "order_id"}, "Did you mean 'key'?"),
+        ({"permanent_exceptions": (ValueError,)}, "Did you mean 'permanent_errors'?"),
+        ({"transient_exceptions": (ValueError,)}, "Did you mean 'transient_errors'?"),
     ],
     ids=str,
 )
