@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,19 +12,18 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.transaction import TransactionManagementError
 
-from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
+from .atomic_ledger import ANY_TOKEN, AtomicLedger
+from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
-from .conf import settings
 from .context import Done, entered
-from .delivery import Delivery
+from .delivery import AGAIN, Delivery
 from .endings import struck_by
-from .exceptions import LeaseLost
+from .exceptions import LeaseLost, PermanentError
 from .ledger import Claimed, Refusal, Waiting
-from .message import Message
+from .message import HEADER
 from .outcomes import Call, Claim, Grant
 from .reschedule import come_back
 from .results import decode_result
-from .settlement import Settlement, Verb
 from .states import Reason, State
 from .verdict import Step
 
@@ -57,49 +55,6 @@ class AtomicHandle(Handle):
         raise RuntimeError(msg)
 
 
-class AtomicSettlement(Settlement):
-    """The ways in which an attempt ends whose transaction was rolled back: recorded after it."""
-
-    ledger: AtomicLedger
-    #: The token of the row before this attempt.
-    seen: int
-
-    def release(self) -> None:
-        """Take a counted start back; another one has left nothing that could be given back."""
-        if self.ledger.counted is not None:
-            super().release()
-
-    def crash(self) -> None:
-        """Count a connection that died under the body, as a worker that did; a counted start was before."""
-        if self.ledger.counted is None:
-            self._carry(self._die)
-
-    def _die(self, claim: Claim) -> bool:
-        republish = settings().republish_after
-        return self.ledger.store.free_dead(claim.digest, owner_prefix=claim.owner, republish=republish)
-
-    def _carry(self, verb: Verb) -> bool:
-        call = replace(self.claim.call, message=self._message())
-        with self._outside() as ledger:
-            recorded = ledger.record(call, owner=self.claim.owner, seen=self.seen, settle=verb)
-        return recorded is Recorded.DONE
-
-    def _message(self) -> str | None:
-        """Only here is it needed: a body that commits leaves none."""
-        if self.ledger.policy.sensitive or self.request.is_eager:
-            return None
-        return Message.of_request(self.task, self.request).encode(limit=settings().max_payload)
-
-    @contextmanager
-    def _outside(self) -> Iterator[AtomicLedger]:
-        """The ledger on a connection whose transaction the failed body does not end."""
-        if not self.in_caller_transaction or self.request.is_eager:
-            yield self.ledger
-            return
-        with self.ledger.store.side_connection() as store:
-            yield replace(self.ledger, store=store)
-
-
 class AtomicAttempt(Attempt):
     """The run of a claim that nobody else sees."""
 
@@ -114,6 +69,8 @@ class AtomicAttempt(Attempt):
         self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
         self.ignored: Ignore | None = None
         self.committing = False
+        #: The driver's connection, on which the claim was made.
+        self.driver = ledger.store.connection.connection
         #: What kept the transaction from its commit, or may have.
         self.error: BaseException | None = None
 
@@ -125,19 +82,50 @@ class AtomicAttempt(Attempt):
             self._body(args, kwargs)
         if self.captured is not None:  # self.retry(throw=False)
             raise _Undone
-        problem = self.ledger.store.transaction_problem()
-        if problem is not None:
-            msg = f"The transaction of {self.task.name} cannot be committed: {problem}."
-            raise TransactionManagementError(msg)
+        self._see_it_commits()
         self.committing = True
         reason = Reason.IGNORED if self.ignored is not None else Reason.DONE
         self.ledger.complete_inside(self.claim, self.result, reason)
 
+    def _see_it_commits(self) -> None:
+        store = self.ledger.store
+        problem = store.transaction_problem()
+        if problem is None:
+            return
+        if store.has_ended() and not store.connection.closed_in_transaction:
+            msg = f"The connection broke under {self.task.name}, which went on."
+            raise OperationalError(msg)
+        msg = f"The transaction of {self.task.name} cannot be committed: {problem}."
+        raise TransactionManagementError(msg)
+
     def _body(self, args: Any, kwargs: Any) -> None:
-        try:
-            self.result = self.task.run(*args, **kwargs)
-        except Ignore as ignored:
-            self.ignored = ignored
+        with self.ledger.store.connection.execute_wrapper(self._execute):
+            try:
+                self.result = self.task.run(*args, **kwargs)
+            except Ignore as ignored:
+                self.ignored = ignored
+            finally:
+                self._see_it_open()
+
+    def _execute(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        """Let no statement begin another transaction than the one that has the claim."""
+        self._see_it_open()
+        return execute(sql, params, many, context)
+
+    def _see_it_open(self) -> None:
+        """Refuse to go on behind a COMMIT or ROLLBACK that the body told the database by itself."""
+        store = self.ledger.store
+        if not self.settlement.ended_inside:
+            if store.connection.connection is None or not store.has_ended():
+                return
+            if not store.connection.is_usable():
+                return  # closed or broken: Django and the driver refuse every further statement
+            self.settlement.ended_inside = True
+        msg = (
+            f"The transaction of {self.task.name} was committed or rolled back by the body itself, whose end"
+            " cannot be told from its middle then. Use mode='leased' for a body that commits."
+        )
+        raise PermanentError(msg)
 
     def outcome(self) -> Any:
         """After the transaction: the result, or what Celery has to see is raised."""
@@ -149,14 +137,16 @@ class AtomicAttempt(Attempt):
         return self.result
 
     def _undone_by(self, error: BaseException) -> Any:
+        # Django replaces one that broke as soon as the block is left; the look at the row always does.
+        broke = self.ledger.store.connection.connection is not self.driver
         # It may be the answer to COMMIT that was lost, or a hook after it that failed: the row knows.
         if self.committing and self.settlement.is_completed():
             self.completed = True
         try:
             if isinstance(error, _Undone):
                 return self._taken_back()
-            if not self.completed and self._is_of_the_connection(error):
-                self._give_back(error)
+            if not self.completed and self._is_of_the_database(error, broke=broke):
+                self._give_back(error, broke=broke)
             return self.ended_by(error)
         except LeaseLost:
             return self._superseded()
@@ -167,18 +157,18 @@ class AtomicAttempt(Attempt):
         self.settle_captured()
         return self.result
 
-    def _is_of_the_connection(self, error: BaseException) -> bool:
-        """Whether the ledger's database went away; what a body makes of other errors is its own."""
+    def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:
+        """Whether it went away or refused the commit; what a body makes of other errors is its own."""
         if self.in_caller_transaction or not isinstance(error, OperationalError | InterfaceError):
             return False
-        return self.committing or self.ledger.store.connection.connection is None
+        return self.committing or broke
 
-    def _give_back(self, error: BaseException) -> None:
+    def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):
-            if self.committing:
-                self.settlement.release()
-            else:
+            if broke:  # also by the server, for what the body does in its transaction
                 self.settlement.crash()
+            else:
+                self.settlement.release()
         raise _DatabaseGone from error
 
     def _superseded(self) -> Any:
@@ -223,6 +213,8 @@ class AtomicDelivery(Delivery):
             except DatabaseError as error:
                 if self.in_transaction:
                     raise
+                if (struck := struck_by(error)) is not error:
+                    raise struck from error
                 self.ledger.store.connection.close()
                 if not left:
                     self._store_is_down(error)
@@ -252,6 +244,7 @@ class AtomicDelivery(Delivery):
         """Before a redelivered copy starts, count that start; what it gets if it cannot start."""
         if not self._is_redelivered() or self.in_transaction or self.atomic_ledger.counted is not None:
             return None
+        self._mark_copies()
         entry, verdict = self.atomic_ledger.look(call, owner)
         if verdict.step not in _STARTS:
             return self.atomic_ledger.refusal(verdict, entry, call)
@@ -260,6 +253,11 @@ class AtomicDelivery(Delivery):
             return Waiting(PACE)
         self.atomic_ledger = replace(self.atomic_ledger, counted=token)
         return None
+
+    def _mark_copies(self) -> None:
+        """What is sent in place of this message is a redelivery as well: its start is counted too."""
+        headers = self.request.headers
+        self.request.headers = {**headers, HEADER: {**headers[HEADER], AGAIN: True}}
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
         """A signal struck before the body began: the call ends as if it had struck at its first line."""

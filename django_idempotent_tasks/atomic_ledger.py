@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from django.db.transaction import TransactionManagementError
+
 from .conf import settings
-from .ledger import Ledger
+from .ledger import Claimed, Ledger
 from .outcomes import Call, Claim, Entry, Grant
 from .owner import new_owner
 from .results import storable
 from .states import Reason
 from .verdict import Step, Verdict
+
+#: A signal's name, its sender and its arguments.
+Untold = tuple[str, str, dict[str, object]]
 
 #: ``seen`` of a record that does not compare: whatever the row says now is decided upon.
 ANY_TOKEN = -1
@@ -40,6 +45,8 @@ class AtomicLedger(Ledger):
     """
 
     counted: int | None = None
+    #: On a side connection, whose commit no hook knows of: what is to be announced after it.
+    untold: list[Untold] | None = None
     #: Who is refused a second time has met a transaction that has the key, and comes back later.
     reads: ClassVar[int] = 2
 
@@ -49,23 +56,38 @@ class AtomicLedger(Ledger):
         The claim said DONE without a result, unless it followed a death.
         """
         text, reason = storable(value, reason, keep=self.policy.store_result, limit=settings().max_result)
-        if text is not None or reason is not claim.grant.reason:
-            self.store.atomic_result(claim, result=text, reason=reason)
-        self._announce("key_completed", claim.call.task, claim=claim)
+        is_news = text is not None or reason is not claim.grant.reason
+        if (is_news or self.store.confirms) and not self.store.atomic_result(
+            claim, result=text, reason=reason
+        ):
+            msg = f"The transaction of {claim.call.task} was rolled back inside its body, its claim with it."
+            raise TransactionManagementError(msg)
 
-    def record(self, call: Call, *, owner: str, seen: int, settle: Callable[[Claim], bool]) -> Recorded:
+    def record(
+        self,
+        call: Call,
+        *,
+        owner: str,
+        seen: int,
+        settle: Callable[[Claim], bool],
+        committed: bool = False,
+    ) -> Recorded:
         """Write how an attempt ended that left nothing: a leased claim and its settlement in one transaction.
 
         ``seen`` is the token of the row before that attempt, 0 where there was none: a row that has
-        moved on, to a success above all, stays as it is. Never waits for another transaction.
+        moved on, to a success above all, stays as it is, unless the body ``committed`` that success
+        itself, before its end. Never waits for another transaction.
         """
         with self.store.holding(call) as alone:
             if not alone:
                 return Recorded.HELD
             entry, verdict = self.look(call, owner)
-            if seen not in {ANY_TOKEN, token_of(entry)}:
+            if committed and entry is not None and entry.owner == owner:
+                grant = self._taken_back(entry, call, owner)
+            elif seen not in {ANY_TOKEN, token_of(entry)}:
                 return Recorded.MOVED
-            grant = self._claim_leased(verdict, entry, call, owner)
+            else:
+                grant = self._claim_leased(verdict, entry, call, owner)
             if grant is None:
                 return Recorded.MOVED
             settle(Claim(call, owner, grant, self.policy.lease))
@@ -83,8 +105,10 @@ class AtomicLedger(Ledger):
         def die(claim: Claim) -> bool:
             nonlocal token
             token = claim.token + 1
+            # What a redelivery follows has left nothing, unless its death is what the row tells of.
+            unseen = int(entry is None or entry.reason is not Reason.OWNER_DIED)
             republish = settings().republish_after
-            return self.store.free_dead(claim.digest, owner_prefix=owner, republish=republish)
+            return self.store.free_dead(claim.digest, owner_prefix=owner, republish=republish, unseen=unseen)
 
         self.record(call, owner=owner, seen=token_of(entry), settle=die)
         return token
@@ -94,6 +118,18 @@ class AtomicLedger(Ledger):
         if entry is not None and entry.token == self.counted:
             verdict = Verdict(Step.OPEN)  # whatever wait follows its crash: that is not this start's
         return entry, verdict
+
+    def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
+        """Both announcements go out with the commit, and before a hook of the body that may fail there."""
+        claimed = super(AtomicLedger, self)._claimed(call, owner, grant, verdict)
+        self._announce("key_completed", call.task, claim=claimed.claim)
+        return claimed
+
+    def _announce(self, name: str, sender: str, **arguments: object) -> None:
+        if self.untold is None:
+            super(AtomicLedger, self)._announce(name, sender, **arguments)
+        else:
+            self.untold.append((name, sender, arguments))
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
         times = {"retention": self.policy.retention, "window": settings().redelivery_window}
@@ -112,3 +148,7 @@ class AtomicLedger(Ledger):
             lease = self.policy.lease
             return self.store.claim_open(call, owner=owner, lease=lease, seen=entry, counted=True)
         return super(AtomicLedger, self)._try(verdict, entry, call, owner)
+
+    def _taken_back(self, entry: Entry, call: Call, owner: str) -> Grant | None:
+        grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+        return grant if self.store.take_back(Claim(call, owner, grant, self.policy.lease)) else None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
+from billiard.common import human_status
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
 from . import undone
 from .conf import settings
+from .delivery import is_redelivered
 from .header import from_header
 from .identity import identify
 from .message import HEADER
@@ -31,6 +34,8 @@ Work = Callable[[LedgerStore, Identity], object]
 PAUSE = 30.0
 #: So many sendings of an unknown task are refused before its key is given up.
 UNKNOWN_LIMIT = 10
+#: How Celery tells that end: of a child that left by itself then, and of one that the signal struck again.
+_TOLD_TO_STOP = (human_status(int(signal.SIGTERM)), human_status(-signal.SIGTERM))
 
 
 class _Breaker:
@@ -65,7 +70,7 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, _free, undone.crashed)
+            _for_dead_child(self, _free, None if _was_told_to_stop(error) else undone.crashed)
         elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
             text = encode_error(error)
             _for_dead_child(self, _failure_of(text), undone.failed(text))
@@ -144,12 +149,17 @@ def _acks_on_timeout(task: Any) -> bool:
     return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
+def _was_told_to_stop(error: WorkerLostError) -> bool:
+    """Whether the child ended by the signal that stops a worker's processes: its body was unwound."""
+    return any(f" {status} " in str(error) for status in _TOLD_TO_STOP)
+
+
 def _is_atomic(task: Any) -> bool:
     return bool(task.idempotency_policy.mode == "atomic")
 
 
 def _for_dead_child(
-    request: Any, work: Callable[[LedgerStore, Identity, str], object], ending: undone.Ending
+    request: Any, work: Callable[[LedgerStore, Identity, str], object], ending: undone.Ending | None
 ) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
@@ -160,7 +170,8 @@ def _for_dead_child(
         return
 
     if _is_atomic(request.task):
-        _for_undone_run(request, identity, ending)
+        if ending is not None:
+            _for_undone_run(request, identity, ending)
         return
 
     def end(store: LedgerStore) -> None:
@@ -172,7 +183,9 @@ def _for_dead_child(
 def _for_undone_run(request: Any, identity: Identity, ending: undone.Ending) -> None:
     """The start of a redelivered copy was counted before it began: that is not a crash more."""
     task = request.task
-    if ending is undone.crashed and (request.delivery_info or {}).get("redelivered"):
+    header = (request.request_dict or {}).get(HEADER)
+    is_ours = from_header(header, task_name=task.name, task_id=request.id) is not None
+    if ending is undone.crashed and is_redelivered(request.delivery_info, is_ours and header):
         return
     call = undone.call_of(task, identity, request._context)  # noqa: SLF001  what Celery gives its own hooks
     if ending is undone.crashed:

@@ -21,8 +21,8 @@ from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: A way to end a claim; False when it is no longer the owner's to end.
-Verb = Callable[[Claim], bool]
+#: A way to end a claim in a ledger; False when it is no longer the owner's to end.
+Verb = Callable[[Ledger, Claim], bool]
 
 _SETTLED = frozenset({State.SUCCEEDED, State.RETRY, State.FAILED, State.REVIEW})
 
@@ -57,14 +57,18 @@ class Settlement:
         eager = bool(self.request.is_eager)
         wait = 0 if eager else int(delay)  # rounded down: the copy must never arrive before it is due
         self._move(
-            lambda claim: self.ledger.retry(claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED)
+            lambda ledger, claim: ledger.retry(
+                claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED
+            )
         )
         if not eager:
             self._publish(message, delay, stored=text is not None)
 
     def postpone(self, *, wait: int) -> None:
         """RETRY without a message of ours: the delivered one goes back to its queue."""
-        self._move(lambda claim: self.ledger.retry(claim, message=None, wait=wait, reason=Reason.RETRY_ASKED))
+        self._move(
+            lambda ledger, claim: ledger.retry(claim, message=None, wait=wait, reason=Reason.RETRY_ASKED)
+        )
 
     def release(self) -> None:
         """The worker is told to stop: whoever gets the message next may claim at once.
@@ -72,13 +76,14 @@ class Settlement:
         Should the message not come back, the sweeper sends it as soon as it would after a silent death.
         """
         try:
-            self._carry(self.ledger.release)
+            self._prepare(0.0)
+            self._carry(Ledger.release)
         except DatabaseError:
             logger.warning("%s: not released at shutdown; its lease runs out", self.task.name)
 
     def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
         """FAILED or REVIEW with the recorded error."""
-        self._move(lambda claim: self.ledger.fail(claim, error, state=state, reason=reason))
+        self._move(lambda ledger, claim: ledger.fail(claim, error, state=state, reason=reason))
 
     def is_completed(self) -> bool:
         """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.
@@ -114,7 +119,7 @@ class Settlement:
 
     def _carry(self, verb: Verb) -> bool:
         """Carry a verb of the ledger out on the claim."""
-        return verb(self.claim)
+        return verb(self.ledger, self.claim)
 
     def _settle(self, transition: Callable[[], bool]) -> None:
         """Carry the transition out, again while the database is away or when a signal struck inside it."""
@@ -140,9 +145,16 @@ class Settlement:
 
     def _prepare(self, pause: float) -> None:
         """Before a further try wait, and use a new connection; also where a signal left a block open."""
-        if pause or (self.ledger.store.connection.in_atomic_block and not self.in_caller_transaction):
+        if pause or self._is_left_open():
             self._reconnect()
             time.sleep(pause)
+
+    def _is_left_open(self) -> bool:
+        """Whether a signal struck as Django began or ended a block: nothing would be committed any more."""
+        connection = self.ledger.store.connection
+        if self.in_caller_transaction or self.request.is_eager:
+            return False
+        return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
 
     def _carry_out(self, transition: Callable[[], bool], *, unsure: bool) -> None:
         """One try. 0 rows after an error: the row may show an earlier try whose answer was lost."""

@@ -26,7 +26,7 @@ ATOMIC_NEW = (
 
 # The reason "owner died" stays until the completion: the body may ask whether it was so.
 _COMPLETED = """
-UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767),
+UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)s, 32767),
        crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
        reason = CASE WHEN state = 2 OR reason = 9 THEN 9 ELSE 1 END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = 0, sends = 0,
@@ -56,6 +56,12 @@ UPDATE {key} SET reason = %(reason)s, result = %(result)s
  WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
 """
 
+TAKE_BACK = """
+UPDATE {key} SET lease_seconds = %(lease)s, finished_at = NULL, open_at = {after[lease]},
+       due_at = {after[lease]}, state = 2
+ WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
+"""
+
 _FAILED = "a statement failed in it, and the error was caught outside an atomic() block of its own"
 _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
@@ -82,12 +88,15 @@ class AtomicSqlStore(SqlStore):
     ) -> Grant | None:
         return to_grant(self._atomic_finished(self._atomic(call, owner, retention, window) | seen_as(seen)))
 
-    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> None:
-        self._settle(ATOMIC_RESULT, claim, result=result, reason=int(reason))
+    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
+        return self._settle(ATOMIC_RESULT, claim, result=result, reason=int(reason))
+
+    def take_back(self, claim: Claim) -> bool:
+        return self._settle(TAKE_BACK, claim, lease=claim.lease)
 
     @contextmanager
     def holding(self, call: Call) -> Iterator[bool]:
-        with _transaction(self.connection):
+        with transaction_on(self.connection):
             yield self._hold(call)
 
     def transaction_problem(self) -> str | None:
@@ -97,6 +106,9 @@ class AtomicSqlStore(SqlStore):
         if failed:
             return _FAILED
         return _MARKED if self.connection.needs_rollback else None
+
+    def has_ended(self) -> bool:
+        return self._has_failed() is None
 
     @abstractmethod
     def _atomic_finished(self, parameters: Parameters) -> Row | None:
@@ -117,7 +129,7 @@ class AtomicSqlStore(SqlStore):
 
 
 @contextmanager
-def _transaction(connection: BaseDatabaseWrapper) -> Iterator[None]:
+def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """``atomic()``, also on a side connection, which no alias names."""
     if connections[connection.alias] is connection:
         with transaction.atomic(using=connection.alias):

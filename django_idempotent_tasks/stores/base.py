@@ -22,6 +22,9 @@ class LedgerStore(ABC):
     database errors of Django; after one the outcome is unknown until :meth:`read` tells.
     """
 
+    #: Whether an open transaction may end unseen, so that an atomic run must look for its claim at its end.
+    confirms = False
+
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
 
@@ -86,8 +89,12 @@ class LedgerStore(ABC):
         """The same for a finished key and another call, as :meth:`claim_finished`."""
 
     @abstractmethod
-    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> None:
-        """Store what the body came to, in the transaction that claimed."""
+    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
+        """Store what the body came to, in the transaction that claimed; False when that has ended."""
+
+    @abstractmethod
+    def take_back(self, claim: Claim) -> bool:
+        """SUCCEEDED to RUNNING for the atomic claim itself, which its body committed before its end."""
 
     @abstractmethod
     def holding(self, call: Call) -> AbstractContextManager[bool]:
@@ -96,6 +103,10 @@ class LedgerStore(ABC):
     @abstractmethod
     def transaction_problem(self) -> str | None:
         """Why a commit of the open transaction would not keep what was written in it; None when it would."""
+
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether the transaction that Django has open is over, where no statement is needed to tell."""
 
     @abstractmethod
     def answer(self, digest: UUID, *, task_id: str) -> Answer | None:
@@ -128,10 +139,11 @@ class LedgerStore(ABC):
         """RUNNING to FAILED or REVIEW with the recorded error."""
 
     @abstractmethod
-    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int) -> bool:
+    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int, unseen: int = 0) -> bool:
         """RUNNING to RETRY for an owner that is known to be dead: a crash, with growing waits.
 
-        REVIEW instead where the owner died inside ``external()``. False when the row has another owner.
+        REVIEW instead where the owner died inside ``external()``. ``unseen`` attempts before it have left
+        nothing and are counted too. False when the row has another owner.
         """
 
     @abstractmethod

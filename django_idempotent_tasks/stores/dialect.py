@@ -38,6 +38,8 @@ class Dialect(ABC):
     uuid_type: str
     #: Takes the key's lock until the transaction ends, if nobody has it; never waits.
     unheld: str
+    #: Locks what a query finds and passes over what others have locked.
+    skip_locked = "FOR UPDATE SKIP LOCKED"
 
     @abstractmethod
     def now(self) -> str:
@@ -76,6 +78,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         before=_Before(dialect),
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
+        skip_locked=dialect.skip_locked,
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),

@@ -22,6 +22,9 @@ class Taken:
 
     count = 0
 
+    def __init__(self) -> None:
+        self.__qualname__ = type(self).__qualname__  # Django asks a hook that is struck for its name
+
     @property
     def is_used_up(self) -> bool:
         """Whether this transaction has had its share of locks."""

@@ -46,8 +46,10 @@ CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
 
 ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} FOR UPDATE")
 
-# SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock.
-RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
+# SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock. The key's lock: an
+# atomic claim does not wait for the producer's end.
+RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="AND {unheld} FOR UPDATE SKIP LOCKED")
+RESERVE_FINISHED_UNLOCKED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
 
 # The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
 RENEW = """
@@ -236,6 +238,10 @@ class PostgresStore(AtomicSqlStore):
         return row
 
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            return self._row(RESERVE_FINISHED_UNLOCKED, parameters)
+        taken.count += 1  # the lock may be taken also where the row has changed
         return self._row(RESERVE_FINISHED, parameters)
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:

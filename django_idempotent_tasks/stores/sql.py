@@ -100,9 +100,9 @@ class SqlStore(LedgerStore):
             retention=retention,
         )
 
-    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int) -> bool:
-        named = self._of_the_dead(digest, owner_prefix)
-        return self._count(statements.FREE_DEAD, named | {"republish": republish}) == 1
+    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int, unseen: int = 0) -> bool:
+        named = self._of_the_dead(digest, owner_prefix) | {"republish": republish, "unseen": unseen}
+        return self._count(statements.FREE_DEAD, named) == 1
 
     def fail_dead(
         self,

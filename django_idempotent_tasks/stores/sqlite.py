@@ -90,6 +90,7 @@ class SqliteDialect(Dialect):
     least = "min"
     uuid_type = "char(32)"
     unheld = "1"
+    skip_locked = ""
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
@@ -130,7 +131,8 @@ class SqliteStore(AtomicSqlStore):
         return True
 
     def _has_failed(self) -> bool | None:
-        return False if self.connection.connection.in_transaction else None
+        is_closed = self.connection.closed_in_transaction  # Python's own error, were it asked then
+        return None if is_closed or not self.connection.connection.in_transaction else False
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:
         return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
@@ -144,7 +146,8 @@ class SqliteStore(AtomicSqlStore):
     @contextmanager
     def _write(self) -> Iterator[None]:
         """Two statements as one. BEGIN IMMEDIATE waits for the writer; a deferred one could fail at once."""
-        if self.connection.in_atomic_block:
+        raw = self.connection.connection  # a side connection's transaction is not Django's
+        if self.connection.in_atomic_block or (raw is not None and raw.in_transaction):
             yield
             return
         with self.connection.cursor() as cursor:

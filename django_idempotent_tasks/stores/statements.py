@@ -54,7 +54,7 @@ digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
 """
 
 CLAIM_OPEN = f"""
-UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767),
+UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1 - %(uncount)s, 32767),
        crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
        reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
@@ -118,7 +118,7 @@ CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.cra
 OF_THE_DEAD = "k.digest = %(digest)s AND k.state = 2 AND k.owner LIKE %(owner)s"
 
 FREE_DEAD = f"""
-UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL,
+UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL, attempts = attempts + %(unseen)s,
        open_at = CASE WHEN in_external THEN NULL ELSE {{after_crash}} END,
        due_at = CASE WHEN in_external THEN NULL ELSE {{after_crash_republish}} END,
        crashes = crashes + 1, state = CASE WHEN in_external THEN 4 ELSE 3 END
@@ -132,9 +132,15 @@ UPDATE {{key}} AS k SET reason = %(reason)s, category = %(category)s, result = %
  WHERE {OF_THE_DEAD}
 """
 
-SEND_FAILED = """
-UPDATE {key} SET sends = -1, due_at = CASE WHEN open_at > {now} THEN open_at ELSE {now} END
- WHERE digest = %(digest)s AND token = %(token)s AND state IN (1, 3)
+#: The key's row, if no atomic run has it: the sweeper does not wait for the end of one.
+UNLOCKED = """
+digest IN (SELECT digest FROM (
+  SELECT digest FROM {key} WHERE digest = %(digest)s {skip_locked}) AS unlocked)
+"""
+
+SEND_FAILED = f"""
+UPDATE {{key}} SET sends = -1, due_at = CASE WHEN open_at > {{now}} THEN open_at ELSE {{now}} END
+ WHERE {UNLOCKED} AND token = %(token)s AND state IN (1, 3)
 """
 
 CANCEL = """
@@ -164,10 +170,10 @@ UPDATE {key} SET reason = 9, token = token + 1, owner = NULL, sends = -1,
 """
 
 #: After so many sendings no worker has known the task's name.
-FAIL_UNKNOWN = """
-UPDATE {key} SET reason = 6, category = 1, result = %(error)s, token = token + 1, finished_at = {now},
-       open_at = NULL, due_at = {after[retention]}, state = 5
- WHERE digest = %(digest)s AND task_id = %(task_id)s AND state IN (1, 3) AND sends >= %(sends)s
+FAIL_UNKNOWN = f"""
+UPDATE {{key}} SET reason = 6, category = 1, result = %(error)s, token = token + 1, finished_at = {{now}},
+       open_at = NULL, due_at = {{after[retention]}}, state = 5
+ WHERE {UNLOCKED} AND task_id = %(task_id)s AND state IN (1, 3) AND sends >= %(sends)s
 """
 
 #: Past their time: by the index, oldest first, a bite at a time. Never what is live or in review.

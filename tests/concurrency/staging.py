@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 
+from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
 from django_idempotent_tasks.ledger import Abandoned, Ledger, Outcome, Refused, Reserved
-from django_idempotent_tasks.outcomes import Call, Entry, Grant
+from django_idempotent_tasks.options import Policy
+from django_idempotent_tasks.outcomes import Call, Claim, Entry, Grant
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.bench import (
     LEASE,
@@ -55,6 +58,27 @@ def claim_anew(call: Call, seen: Entry) -> Work[Grant | None]:
 def claim(call: Call) -> Work[Outcome]:
     """A claim through the ledger, as a worker makes it."""
     return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=Step.INSERT)
+
+
+#: An atomic task whose success is closed to other calls.
+ATOMIC: Policy = replace(POLICY, mode="atomic", retention=RETENTION)
+
+
+def run(call: Call) -> Work[Outcome]:
+    """The claim of an atomic run through the ledger; its transaction is the session's."""
+    return lambda store: AtomicLedger(store, ATOMIC).claim(call, owner=new_owner(), first=Step.INSERT)
+
+
+def record(call: Call, *, seen: int = 0) -> Work[Recorded]:
+    """Write that a run has died which left nothing."""
+
+    def work(store: LedgerStore) -> Recorded:
+        def die(claim: Claim) -> bool:
+            return store.free_dead(claim.digest, owner_prefix=claim.owner, republish=REPUBLISH)
+
+        return AtomicLedger(store, ATOMIC).record(call, owner=new_owner(), seen=seen, settle=die)
+
+    return work
 
 
 def reserve(call: Call, *, wait: int = REPUBLISH) -> Work[Reserved | Refused | Abandoned]:

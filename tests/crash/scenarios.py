@@ -39,6 +39,7 @@ FILES = files_of(
             "announce",
             "atomic",
             "atomic_ledger",
+            "atomic_settlement",
             "attempt",
             "context",
             "delivery",

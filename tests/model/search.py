@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol as Shape
+from typing import TypeVar
 
 from tests.model.protocol import Protocol
 from tests.model.rules import Rules
 from tests.model.world import World
+
+
+class Judged(Shape):
+    """A world that knows what went wrong in it, and whether all is done."""
+
+    @property
+    def broken(self) -> str:
+        """What must never happen and has; empty as long as nothing has."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to do, and nothing was left undone."""
+
+
+W = TypeVar("W", bound=Judged)
 
 STUCK = "nothing can finish the work any more"
 
@@ -22,16 +40,20 @@ class Found:
 
 
 def search(start: World, rules: Rules, *, limit: int = 100_000) -> Found:
-    """Look at every world that can be reached."""
-    protocol = Protocol(rules)
-    came: dict[World, tuple[World, str] | None] = {start: None}
-    before: dict[World, list[World]] = {start: []}
+    """Look at every world that can be reached under the rules."""
+    return explore(start, Protocol(rules).steps, limit=limit)
+
+
+def explore(start: W, steps: Callable[[W], Iterable[tuple[str, W]]], *, limit: int) -> Found:
+    """Look at every world that these steps can reach."""
+    came: dict[W, tuple[W, str] | None] = {start: None}
+    before: dict[W, list[W]] = {start: []}
     todo = deque([start])
     while todo:
         world = todo.popleft()
         if world.broken:
             return Found(len(came), world.broken, _way(world, came))
-        for label, after in protocol.steps(world):
+        for label, after in steps(world):
             if after not in came:
                 assert len(came) < limit, "the search does not end"
                 came[after] = (world, label)
@@ -44,7 +66,7 @@ def search(start: World, rules: Rules, *, limit: int = 100_000) -> Found:
     return Found(len(came))
 
 
-def _first_without_a_way_out(before: dict[World, list[World]]) -> World | None:
+def _first_without_a_way_out(before: dict[W, list[W]]) -> W | None:
     """The first world found from which no settled one can be reached."""
     todo = [world for world in before if world.is_settled]
     hopeful = set(todo)
@@ -56,7 +78,7 @@ def _first_without_a_way_out(before: dict[World, list[World]]) -> World | None:
     return next((world for world in before if world not in hopeful), None)
 
 
-def _way(world: World, came: dict[World, tuple[World, str] | None]) -> tuple[str, ...]:
+def _way(world: W, came: dict[W, tuple[W, str] | None]) -> tuple[str, ...]:
     labels: list[str] = []
     step = came[world]
     while step is not None:

@@ -11,7 +11,7 @@ from celery import Celery, signals
 app = Celery(
     "tests.proj",
     set_as_current=False,
-    include=["tests.proj.tasks", "tests.proj.endings", "tests.proj.death", "tests.proj.reserving"],
+    include=[f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic")],
 )
 app.config_from_object("tests.proj.celery_config")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from .atomic_claims import AtomicFirstClaims, AtomicReservedClaims
+from .atomic_ends import AtomicResults, TakenBack, Transactions
+from .atomic_finished import AtomicReclaims
+from .atomic_open import AtomicTakeovers, CountedStarts
+from .atomic_rivals import AtomicRivals
 from .claims import FirstClaims, Takeovers
 from .dead_owners import DeadOwners
 from .duties import Duplicates, Leadership
 from .finished import Reclaims, ReplacedCalls
+from .holding import Holding
 from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
 from .pruning import PrunedKeys, PrunedRecords
@@ -44,6 +50,16 @@ class StoreContract(
     Leadership,
     Text,
     Rivals,
+    AtomicFirstClaims,
+    AtomicReservedClaims,
+    AtomicTakeovers,
+    CountedStarts,
+    AtomicReclaims,
+    AtomicResults,
+    TakenBack,
+    Transactions,
+    Holding,
+    AtomicRivals,
 ):
     """What a ledger store promises: each method named ``test_...`` is one promise.
 

@@ -31,6 +31,9 @@ class Bench:
     #: False where one writer locks the whole database, so that nobody can pass over a locked row.
     has_row_locks = True
 
+    #: False where a key that has no row yet cannot be locked: two may hold it, until one of them writes.
+    locks_missing_rows = True
+
     def store(self) -> LedgerStore:
         """The store under test, on this thread's connection ``django.db.connections[alias]``."""
         raise NotImplementedError

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from tests.mutants.mistakes.atomic import ATOMIC_CLAIMS, ATOMIC_TAKEOVERS, COUNTED
+from tests.mutants.mistakes.atomic_ends import (
+    ATOMIC_POSTGRESQL,
+    ATOMIC_RECLAIMS,
+    ATOMIC_RESULTS,
+    ATOMIC_SQLITE,
+    TAKEN_BACK,
+)
 from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
 from tests.mutants.mistakes.pruning import PRUNES
 from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW
 from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
 from tests.mutants.mistakes.sweeping import DUTIES, SWEEPS
-from tests.mutants.mistakes.vendors import POSTGRESQL, SQLITE
+from tests.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
+from tests.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
 
 __all__ = ["BOTH", "POSTGRESQL", "SQLITE"]
 
@@ -22,4 +31,14 @@ BOTH = [
     *SWEEPS,
     *PRUNES,
     *DUTIES,
+    *ATOMIC_CLAIMS,
+    *ATOMIC_TAKEOVERS,
+    *COUNTED,
+    *ATOMIC_RECLAIMS,
+    *ATOMIC_RESULTS,
+    *TAKEN_BACK,
 ]
+
+POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL]
+
+SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]

@@ -85,7 +85,7 @@ POSTGRESQL = [
     ),
     Mutation(
         "a reservation anew waits for another transaction",
-        "FOR UPDATE SKIP LOCKED\n), past",
+        "AND {unheld} FOR UPDATE SKIP LOCKED\n), past",
         "FOR UPDATE\n), past",
         "a_reservation_does_not_wait_for_another_transaction",
     ),

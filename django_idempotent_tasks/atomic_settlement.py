@@ -1,0 +1,70 @@
+"""Ends an atomic claim whose transaction was rolled back: recorded after it, since nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from . import signals
+from .announce import announce
+from .atomic_ledger import AtomicLedger, Recorded, Untold
+from .conf import settings
+from .ledger import Ledger
+from .message import Message
+from .outcomes import Claim
+from .settlement import Settlement, Verb
+
+
+class AtomicSettlement(Settlement):
+    """The ways in which an attempt ends whose transaction was rolled back: recorded after it."""
+
+    ledger: AtomicLedger
+    #: The token of the row before this attempt.
+    seen: int
+    #: Whether the body ended the transaction itself, perhaps with a commit.
+    ended_inside = False
+
+    def release(self) -> None:
+        """Take a counted start back; another one has left nothing that could be given back."""
+        if self.ledger.counted is not None:
+            super().release()
+
+    def crash(self) -> None:
+        """Count a connection that died under the body, as a worker that did; a counted start was before."""
+        if self.ledger.counted is None:
+            self._carry(self._die)
+
+    def _die(self, ledger: Ledger, claim: Claim) -> bool:
+        republish = settings().republish_after
+        return ledger.store.free_dead(claim.digest, owner_prefix=claim.owner, republish=republish)
+
+    def _carry(self, verb: Verb) -> bool:
+        call = replace(self.claim.call, message=self._message())
+        with self._outside() as ledger:
+            recorded = ledger.record(
+                call,
+                owner=self.claim.owner,
+                seen=self.seen,
+                settle=lambda claim: verb(ledger, claim),
+                committed=self.ended_inside,
+            )
+        return recorded is Recorded.DONE
+
+    def _message(self) -> str | None:
+        """Only here is it needed: a body that commits leaves none."""
+        if self.ledger.policy.sensitive or self.request.is_eager:
+            return None
+        return Message.of_request(self.task, self.request).encode(limit=settings().max_payload)
+
+    @contextmanager
+    def _outside(self) -> Iterator[AtomicLedger]:
+        """The ledger on a connection whose transaction the failed body does not end."""
+        if not self.in_caller_transaction or self.request.is_eager:
+            yield self.ledger
+            return
+        untold: list[Untold] = []
+        with self.ledger.store.side_connection() as store:
+            yield replace(self.ledger, store=store, untold=untold)
+        for name, sender, arguments in untold:
+            announce(getattr(signals, name), sender=sender, using=None, **arguments)

@@ -1,0 +1,1 @@
+"""What an atomic delivery leaves in the database and tells Celery, on PostgreSQL and on SQLite."""
