@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import ExitStack
 from importlib import import_module
@@ -18,19 +19,26 @@ from benchmarks.part import Report
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
 DESCRIPTION = """\
-throughput (the default) measures what the package costs, in about five minutes.
+throughput (the default) measures what the package costs beside plain Celery and other guards, in about
+seven minutes.
+profile shows where the time of a guarded task goes in its process, in about half a minute.
+claims times claims and completions at ten thousand and at ten million keys, in about five minutes.
 crash kills children and workers, sends duplicates and lets tasks retry, for this package and its peers side
 by side, in about four minutes.
 reserve times senders beside their peers, the relay and pruning, in about one minute.
+all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
 Exits 1 when something broke or was not done exactly once, never because something was slow.
 """
 #: Each part and its module, which needs the settings and is imported late.
 PARTS = {
     "throughput": "benchmarks.throughput",
+    "profile": "benchmarks.profiling.part",
+    "claims": "benchmarks.claims.part",
     "crash": "benchmarks.crash_table.part",
     "reserve": "benchmarks.reserve.part",
 }
+ALL = "all"
 
 
 def main() -> int:
@@ -39,6 +47,8 @@ def main() -> int:
     # These would end the process at once; as exceptions they stop what was started, as Ctrl-C does.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    if options.part == ALL:
+        return max(_run_apart(part, options) for part in PARTS)
     try:
         with ExitStack() as undo:
             servers = undo.enter_context(ensure_servers(durable=True))
@@ -53,16 +63,28 @@ def main() -> int:
         return 130
 
 
+def _run_apart(part: str, options: argparse.Namespace) -> int:
+    """Run one part in a process of its own; its exit code."""
+    print(f"\n{part}\n", flush=True)
+    command = [sys.executable, "-m", "benchmarks", part, *(["--quick"] if options.quick else [])]
+    if options.json:
+        command.append(f"--json={options.json.with_stem(f'{options.json.stem}-{part}')}")
+    if options.plot:
+        command.append(f"--plot={options.plot}")
+    return subprocess.run(command, check=False).returncode
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("part", nargs="?", choices=PARTS, default="throughput", help="what to run")
+    parser.add_argument("part", nargs="?", choices=[*PARTS, ALL], default="throughput", help="what to run")
     parser.add_argument("--quick", action="store_true", help="rough figures: few tasks, few kills")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
     _throughput_options(parser.add_argument_group("throughput"))
+    _claims_options(parser.add_argument_group("claims"))
     _crash_options(parser.add_argument_group("crash"))
     return parser.parse_args()
 
@@ -70,12 +92,17 @@ def _options() -> argparse.Namespace:
 def _throughput_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tasks", type=int, help="tasks in each round")
     group.add_argument("--rounds", type=int, help="rounds of each variant")
+    group.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios as an SVG picture")
     group.add_argument(
         "--no-health-checks",
         dest="health_checks",
         action="store_false",
         help="kept connections are not tested before use (CONN_HEALTH_CHECKS off)",
     )
+
+
+def _claims_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--keys", type=int, metavar="N", help="keys in the larger table (10000000)")
 
 
 def _crash_options(group: argparse._ArgumentGroup) -> None:
@@ -104,6 +131,8 @@ def _run(options: argparse.Namespace, servers: Servers) -> int:
     print(f"\n{report.text}")
     if options.json:
         options.json.write_text(json.dumps(report.data, indent=2) + "\n")
+    if options.plot and report.picture:
+        options.plot.write_text(report.picture)
     if report.broken:
         print("\n".join(["", "BROKEN:", *report.broken, "", f"The workers' logs are in {logs}."]))
         return 1

@@ -7,11 +7,22 @@ import os
 from celery import Celery, signals
 from django.db import close_old_connections
 
-from benchmarks.environment import is_guarded, is_kept
+from benchmarks.environment import has_peers, is_guarded, is_kept
 
-app = Celery("benchmarks", include=["benchmarks.plain", *(["benchmarks.guarded"] if is_guarded() else [])])
+BROKER = os.environ["CELERY_BROKER_URL"]
+#: Seconds that a peer keeps a lock that nobody gives back.
+LOCK_SECONDS = 600
+
+app = Celery(
+    "benchmarks",
+    include=[
+        "benchmarks.plain",
+        *(["benchmarks.guarded"] if is_guarded() else []),
+        *(["benchmarks.peers"] if has_peers() else []),
+    ],
+)
 app.conf.update(
-    broker_url=os.environ["CELERY_BROKER_URL"],
+    broker_url=BROKER,
     broker_connection_retry_on_startup=True,
     # IdempotentTask sets both; the plain tasks get the same promise.
     task_acks_late=True,
@@ -19,6 +30,14 @@ app.conf.update(
     task_ignore_result=True,
     timezone="UTC",
 )
+if has_peers():
+    app.conf.update(
+        ONCE={
+            "backend": "celery_once.backends.Redis",
+            "settings": {"url": BROKER, "default_timeout": LOCK_SECONDS},
+        },
+        singleton_backend_url=BROKER,
+    )
 
 
 @signals.worker_init.connect

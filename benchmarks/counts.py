@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,7 +19,7 @@ CALLS, REPEATS = 20, 3
 SERVER = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_insert_lsn() - '0/0'"
 STATEMENTS = r"""
 SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
- WHERE query NOT IN ('BEGIN', 'COMMIT') AND query NOT LIKE '%pg\_%'
+ WHERE query NOT IN ('BEGIN', 'COMMIT') AND query NOT LIKE '%pg\_stat\_%' AND query NOT LIKE '%pg\_current\_%'
 """
 
 
@@ -41,13 +42,18 @@ def count_handlers(bench: Bench, server: Server | None) -> dict[str, Counts]:
     there while anything is timed, and without the whole pages that WAL gets after a checkpoint;
     nobody else may be connected.
     """
+    can_count = start_counting(server)
+    return {handler.label: _usual(bench, handler, can_count=can_count) for handler in HANDLERS}
+
+
+def start_counting(server: Server | None) -> bool:
+    """Have the server count statements, and write no whole pages; whether it counts."""
     if server is not None:
         _execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
         _execute("ALTER SYSTEM SET full_page_writes = off")
         connection.close()
         server.restart()
-    can_count = _has_counter()
-    return {handler.label: _usual(bench, handler, can_count=can_count) for handler in HANDLERS}
+    return _has_counter()
 
 
 def _has_counter() -> bool:
@@ -61,16 +67,17 @@ def _has_counter() -> bool:
 
 def _usual(bench: Bench, handler: Handler, *, can_count: bool) -> Counts:
     """The median of some runs: something else may write at any moment, such as autovacuum."""
-    runs = [_count(bench, handler, can_count=can_count) for _ in range(REPEATS)]
+    runs = [counted(lambda: bench.call(handler), can_count=can_count) for _ in range(REPEATS)]
     statements, commits, wal = (median(column) for column in zip(*runs, strict=True))
     return Counts(statements if can_count else None, commits, wal)
 
 
-def _count(bench: Bench, handler: Handler, *, can_count: bool) -> list[float]:
-    bench.call(handler)
+def counted(call: Callable[[], object], *, can_count: bool) -> list[float]:
+    """Statements (0 where the server cannot tell), commits and bytes of WAL of one call."""
+    call()
     before = _read(can_count=can_count)
     for _ in range(CALLS):
-        bench.call(handler)
+        call()
     after = _read(can_count=can_count)
     return [per_task(first, last, CALLS) for first, last in zip(before, after, strict=True)]
 

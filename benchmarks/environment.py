@@ -12,14 +12,20 @@ def set_servers(servers: dict[str, str], *, checked: bool) -> None:
     os.environ.update(servers, DJANGO_SETTINGS_MODULE=SETTINGS, BENCH_CHECKED=str(int(checked)))
 
 
-def set_role(*, guarded: bool, kept: bool) -> None:
+def set_role(*, guarded: bool, kept: bool, peers: bool = False) -> None:
     """Say what this process is; to be called before anything reads the settings."""
-    os.environ.update(BENCH_GUARDED=str(int(guarded)), BENCH_KEPT=str(int(kept)))
+    flags = {"BENCH_GUARDED": guarded, "BENCH_KEPT": kept, "BENCH_PEERS": peers}
+    os.environ.update({name: str(int(flag)) for name, flag in flags.items()})
 
 
 def is_guarded() -> bool:
     """Whether this process has the package."""
     return _flag("BENCH_GUARDED")
+
+
+def has_peers() -> bool:
+    """Whether this process has the tasks of the peers."""
+    return _flag("BENCH_PEERS")
 
 
 def is_kept() -> bool:

@@ -36,18 +36,24 @@ def returns(self: Any, batch: str, number: int, note: str) -> None:  # noqa: ARG
         write_row(batch, number)
 
 
-@shared_task(base=IdempotentTask, bind=True, key=_KEY, sensitive=("note",))
-def returns_unstored(self: Any, batch: str, number: int, note: str) -> None:  # noqa: ARG001
-    """Write, and complete by returning nothing; the message is not stored with the claim."""
-    with transaction.atomic():
-        write_row(batch, number)
-
-
 @shared_task(base=IdempotentTask, bind=True, key=_KEY)
 def returns_result(self: Any, batch: str, number: int, note: str) -> dict[str, Any]:  # noqa: ARG001
     """Write, and complete by returning a small result, which is stored."""
     with transaction.atomic():
         write_row(batch, number)
+    return {"batch": batch, "number": number, "status": "written"}
+
+
+@shared_task(base=IdempotentTask, bind=True, key=_KEY, mode="atomic")
+def atomic(self: Any, batch: str, number: int, note: str) -> None:  # noqa: ARG001
+    """Write in the transaction that claims and completes."""
+    write_row(batch, number)
+
+
+@shared_task(base=IdempotentTask, bind=True, key=_KEY, mode="atomic")
+def atomic_result(self: Any, batch: str, number: int, note: str) -> dict[str, Any]:  # noqa: ARG001
+    """Write in the transaction that claims, completes and stores a small result."""
+    write_row(batch, number)
     return {"batch": batch, "number": number, "status": "written"}
 
 

@@ -21,5 +21,10 @@ def machine_now() -> dict[str, object]:
         "fsync": fsync,
         **{name: version(name) for name in packages},
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "load at the start": os.getloadavg(),
+        "load at the start": load(),
     }
+
+
+def load() -> str:
+    """How many processes wanted to run in the last 1, 5 and 15 minutes."""
+    return " / ".join(f"{value:.1f}" for value in os.getloadavg())

@@ -13,6 +13,8 @@ class Report:
     text: str
     data: dict[str, Any]
     broken: tuple[str, ...] = ()
+    #: An SVG picture, where the part has one.
+    picture: str = ""
 
 
 def machine_line(machine: dict[str, Any]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from benchmarks import goals
 from benchmarks.counts import Counts
 from benchmarks.figures import Comparison, compare, known_median, spread
-from benchmarks.handler import DUPLICATE, GUARDED, HANDLERS, PLAIN
+from benchmarks.handler_table import handler_table
 from benchmarks.identity import SIZES
 from benchmarks.memory import Memory, WorkerMemory
 from benchmarks.rounds import Measured
@@ -29,20 +30,10 @@ THROUGHPUT = (
     "from-to",
     "by ms",
     "goal",
+    "verdict",
 )
 OWN_COLUMNS = 6
-
-MEMORY_GOAL_MB = 5.0
-DUPLICATE_GOAL = 0.5
-
-#: What a call may cost over a plain one, as (statements, commits); a duplicate: in all.
-COUNT_GOALS = {
-    "complete": "+2, +1",
-    "return": "+2, +2",
-    "result": "+2, +2",
-    "duplicate": "3, 1",
-    "duplicate-redelivered": "2, 1",
-}
+TEXTS = (0, len(THROUGHPUT) - 1)
 
 
 @dataclass
@@ -69,7 +60,7 @@ class Results:
         """All tables, for people."""
         parts = [
             ("Tasks a second, two children", _throughput(self)),
-            ("One call in its process, without a queue", _handlers(self)),
+            ("One call in its process, without a queue", handler_table(self.handlers, self.counts)),
             ("Memory of a worker, MB", _memory(self)),
             ("Computing a call's identity, once, where it is sent", _identity(self)),
         ]
@@ -91,7 +82,7 @@ def _throughput(results: Results) -> str:
         for number, against in enumerate(variant.against or [None]):
             own = _own_cells(results, variant) if number == 0 else [""] * OWN_COLUMNS
             rows.append([*own, *_compared_cells(results, variant, against)])
-    return render(THROUGHPUT, rows)
+    return render(THROUGHPUT, rows, texts=TEXTS)
 
 
 def _own_cells(results: Results, variant: Variant) -> list[str]:
@@ -117,6 +108,7 @@ def _compared_cells(results: Results, variant: Variant, against: Against | None)
         f"{ratio.lowest:.2f}-{ratio.highest:.2f}",
         figure(_by_processor(results, variant.label, against.base), 2),
         goal(against.goal, ">="),
+        goals.at_least(ratio.of_medians, against.goal),
     ]
 
 
@@ -126,66 +118,29 @@ def _by_processor(results: Results, label: str, base: str) -> float | None:
     return None if own is None or other is None else other / own
 
 
-def _handlers(results: Results) -> str:
-    headers = (
-        "call",
-        "us",
-        "x plain",
-        "x guarded",
-        "goal",
-        "statements",
-        "commits",
-        "goal for them",
-        "WAL B",
-    )
-    medians = {label: median(times) / 1000 for label, times in results.handlers.items()}
-    rows = []
-    for handler in HANDLERS:
-        own, counts = medians[handler.label], results.counts[handler.label]
-        aim = DUPLICATE_GOAL if handler is DUPLICATE else None
-        rows.append(
-            [
-                handler.title,
-                figure(own),
-                figure(own / medians[PLAIN.label], 2),
-                figure(own / medians[GUARDED.label], 2),
-                goal(aim, "<="),
-                figure(counts.statements, 1),
-                figure(counts.commits, 1),
-                COUNT_GOALS.get(handler.label, ""),
-                figure(counts.wal),
-            ]
-        )
-    return render(headers, rows)
-
-
 def _memory(results: Results) -> str:
-    headers = ("process", "plain RSS", "PSS", "guarded RSS", "PSS", "more RSS", "PSS", "goal")
-    plain, guarded = results.memory["plain"], results.memory["guarded"]
-    if plain is None or guarded is None:
-        return "not told by this system"
-    rows = [
-        _memory_row("parent", plain.parent, guarded.parent),
-        _memory_row("child", plain.child, guarded.child),
-    ]
-    return render(headers, rows)
+    headers = ("process", "plain RSS", "PSS", "guarded RSS", "PSS", "more RSS", "PSS", "goal", "verdict")
+    rows: list[Sequence[str]] = []
+    for label, after in (("complete", "after leased tasks"), ("atomic", "and atomic ones")):
+        plain, guarded = results.memory[f"plain/{label}"], results.memory[f"guarded/{label}"]
+        if plain is None or guarded is None:
+            return "not told by this system"
+        rows.append(_memory_row(f"parent, {after}", plain.parent, guarded.parent))
+        rows.append(_memory_row(f"child, {after}", plain.child, guarded.child))
+    return render(headers, rows, texts=(0, 8))
 
 
 def _memory_row(name: str, plain: Memory, guarded: Memory) -> Sequence[str]:
-    values = [
-        plain.rss,
-        plain.pss,
-        guarded.rss,
-        guarded.pss,
-        guarded.rss - plain.rss,
-        guarded.pss - plain.pss,
-    ]
-    return [name, *(figure(value, 1) for value in values), goal(MEMORY_GOAL_MB, "<=", 0)]
+    more = guarded.rss - plain.rss
+    values = [plain.rss, plain.pss, guarded.rss, guarded.pss, more, guarded.pss - plain.pss]
+    verdict = goals.at_most(more, goals.MEMORY_MB)
+    return [name, *(figure(value, 1) for value in values), goal(goals.MEMORY_MB, "<=", 0), verdict]
 
 
 def _identity(results: Results) -> str:
     rows = []
     for size in SIZES:
         characters, microseconds = results.identity[size.label]
-        rows.append([size.label, figure(characters), figure(microseconds, 1), goal(size.goal, "<=", 0)])
-    return render(("arguments", "characters", "us", "goal"), rows)
+        cells = [size.label, figure(characters), figure(microseconds, 1), goal(size.goal, "<=", 0)]
+        rows.append([*cells, goals.at_most(microseconds, size.goal)])
+    return render(("arguments", "characters", "us", "goal", "verdict"), rows, texts=(0, 4))

@@ -21,7 +21,6 @@ from django_idempotent_tasks.states import State
 from example_project.demo.programs import wait_until
 from example_project.servers import Server
 
-SEED = "seed"
 #: Makes the message that is stored with a claim about 600 bytes long.
 NOTE = "n" * 60
 #: A queue takes at most this long, and its last traces this long.
@@ -86,7 +85,7 @@ class Track:
         queue = f"benchmarks.{batch}"
         self._fill(variant, batch, queue)
         begun = self.fleet.begun(variant.role, variant.task)
-        seeded = Work.objects.filter(batch=SEED).count()
+        seeded = Work.objects.filter(batch=variant.seed).count()
         before = self._read(variant)
         with self.fleet.consuming(variant.role, queue):
             seconds = self._seconds(batch)
@@ -110,11 +109,12 @@ class Track:
         with app.producer_pool.acquire(block=True) as producer:
             mark.apply_async((f"{batch}/mark", 0), queue=queue, producer=producer)
             for number in range(self.count):
-                options: dict[str, Any] = {"task_id": task_id(batch, number)}
-                if variant.kind is Kind.REDELIVERED:  # as the broker's transport marks a restored message
-                    options = {"task_id": task_id(SEED, number), "delivery_info": {"redelivered": True}}
+                again = variant.kind is Kind.REDELIVERED
+                options: dict[str, Any] = {"task_id": task_id(variant.seed if again else batch, number)}
+                if again:  # as the broker's transport marks a restored message
+                    options["delivery_info"] = {"redelivered": True}
                 arguments = {
-                    "batch": SEED if variant.kind.seeded else batch,
+                    "batch": variant.seed if variant.kind.seeded else batch,
                     "number": number,
                     "note": NOTE,
                 }
@@ -141,8 +141,9 @@ class Track:
         refused = DuplicateAttempt.objects.filter(task_id__startswith=task_prefix(batch))
         self._expect(variant, "refused duplicates", refusals, refused.count)
         if variant.kind.seeded:
-            self._expect(variant, "rows of the first calls", seeded, Work.objects.filter(batch=SEED).count)
-            self._expect(variant, "keys of the first calls", self.count, completed(SEED).count)
+            rows = Work.objects.filter(batch=variant.seed)
+            self._expect(variant, "rows of the first calls", seeded, rows.count)
+            self._expect(variant, "keys of the first calls", self.count, completed(variant.seed).count)
 
     def _begun(self, variant: Variant) -> Callable[[], int]:
         return lambda: self.fleet.begun(variant.role, variant.task)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from benchmarks.figures import alternating
 from benchmarks.fleet import BrokenBenchmark, Fleet
 from benchmarks.handler import Bench
 from benchmarks.identity import identity_costs
-from benchmarks.machine import machine_now
-from benchmarks.memory import worker_memory
+from benchmarks.machine import load, machine_now
+from benchmarks.memory import WorkerMemory, worker_memory
 from benchmarks.models import Work
 from benchmarks.report import Results
-from benchmarks.rounds import SEED, Track
-from benchmarks.variants import BY_LABEL
-from benchmarks.worker import GUARDED_KEPT, PLAIN_KEPT
+from benchmarks.rounds import Track
+from benchmarks.variants import ABSENT, BY_LABEL, SEEDS
+from benchmarks.worker import GUARDED_KEPT, PLAIN_KEPT, ROLES, Role
 from django_idempotent_tasks.models import IdempotencyKey
 from example_project.servers import Server, Servers
 
@@ -59,8 +58,10 @@ class Session:
         """Measure everything. Raises BrokenBenchmark when something was not done exactly once."""
         self._prepare()
         results = Results(machine_now())
+        for package in ABSENT:
+            self._say(f"{package} is not installed and is left out")
         with ExitStack() as undo:
-            self._say("starting four workers")
+            self._say(f"starting {len(ROLES)} workers")
             undo.callback(self._fleet.stop)
             self._fleet.start()
             self._warm_up(results)
@@ -69,7 +70,7 @@ class Session:
             if complaints:
                 raise BrokenBenchmark("\n".join(["the workers complained:", *complaints]))
         self._in_process(results)
-        results.machine["load at the end"] = os.getloadavg()
+        results.machine["load at the end"] = load()
         return results
 
     def _prepare(self) -> None:
@@ -83,14 +84,18 @@ class Session:
                     cursor.execute(statement)
 
     def _warm_up(self, results: Results) -> None:
-        """Each worker runs a round; this one's completed keys are what the duplicates are of."""
+        """Each worker runs a round of each mode; memory is read when as many tasks were run."""
         self._say("warming up")
-        self._track.run(BY_LABEL["plain"], "warm/plain")
-        self._track.run(BY_LABEL["complete"], SEED)
-        results.memory["plain"] = worker_memory(*self._fleet.processes(PLAIN_KEPT))
-        results.memory["guarded"] = worker_memory(*self._fleet.processes(GUARDED_KEPT))
-        self._track.run(BY_LABEL["stock"], "warm/stock")
-        self._track.run(BY_LABEL["complete-stock"], "warm/complete-stock")
+        for label in SEEDS:
+            self._track.run(BY_LABEL["plain"], f"warm/plain/{label}")
+            self._track.run(BY_LABEL[label], BY_LABEL[label].seed)
+            results.memory[f"plain/{label}"] = self._memory(PLAIN_KEPT)
+            results.memory[f"guarded/{label}"] = self._memory(GUARDED_KEPT)
+        for label in ("set-nx", "stock", "atomic-stock", "complete-stock"):
+            self._track.run(BY_LABEL[label], f"warm/{label}")
+
+    def _memory(self, role: Role) -> WorkerMemory | None:
+        return worker_memory(*self._fleet.processes(role))
 
     def _measure(self, results: Results) -> None:
         orders = alternating(list(BY_LABEL), self._effort.rounds)

@@ -12,11 +12,12 @@ CHILDREN = 2
 
 @dataclass(frozen=True)
 class Role:
-    """What a worker is: with the package or without, keeping database connections or not."""
+    """What a worker is: with the package, with its peers or with neither, keeping connections or not."""
 
     name: str
-    guarded: bool
-    kept: bool
+    guarded: bool = False
+    kept: bool = False
+    peers: bool = False
 
     @property
     def hostname(self) -> str:
@@ -24,17 +25,18 @@ class Role:
         return f"{self.name}@benchmarks"
 
 
-PLAIN_KEPT = Role("plain-kept", guarded=False, kept=True)
-PLAIN_STOCK = Role("plain-stock", guarded=False, kept=False)
+PLAIN_KEPT = Role("plain-kept", kept=True)
+PLAIN_STOCK = Role("plain-stock")
 GUARDED_KEPT = Role("guarded-kept", guarded=True, kept=True)
-GUARDED_STOCK = Role("guarded-stock", guarded=True, kept=False)
-ROLES = {role.name: role for role in (PLAIN_KEPT, PLAIN_STOCK, GUARDED_KEPT, GUARDED_STOCK)}
+GUARDED_STOCK = Role("guarded-stock", guarded=True)
+PEERS_KEPT = Role("peers-kept", kept=True, peers=True)
+ROLES = {role.name: role for role in (PLAIN_KEPT, PLAIN_STOCK, GUARDED_KEPT, GUARDED_STOCK, PEERS_KEPT)}
 
 
 def main(name: str) -> None:
     """Run until told to stop. It is given queues to consume from later, once they are filled."""
     role = ROLES[name]
-    set_role(guarded=role.guarded, kept=role.kept)
+    set_role(guarded=role.guarded, kept=role.kept, peers=role.peers)
     from benchmarks.celery import app  # noqa: PLC0415  it reads what was just set
 
     quiet = ["--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel=WARNING"]

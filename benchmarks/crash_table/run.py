@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from benchmarks.crash_table.results import Results
 from benchmarks.crash_table.stage import Stage
 from benchmarks.crash_table.subjects import MEASURED, Subject
 from benchmarks.crash_table.watch import Watch
-from benchmarks.machine import machine_now
+from benchmarks.machine import load, machine_now
 
 Experiment = Callable[[Stage], Outcome]
 Part = Callable[[Stage], list[Outcome]]
@@ -78,7 +77,7 @@ class CrashRun:
         finally:
             # Celery tells the broker of every result object that goes, so they must go before the broker.
             gc.collect()
-        results.machine["load at the end"] = os.getloadavg()
+        results.machine["load at the end"] = load()
         return results
 
     def _fill(self, results: Results) -> None:

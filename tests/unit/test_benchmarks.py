@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks import cpu, memory
+from benchmarks import cpu, goals, memory
+from benchmarks.claims.tables import TABLE, Filled
 from benchmarks.figures import alternating, compare, known_median, per_task, spread
 from benchmarks.identity import SIZES, arguments_of
+from benchmarks.plot import Bar, draw
+from benchmarks.profiling.stopwatch import Stopwatch
 from benchmarks.table import figure, goal, render
-from benchmarks.variants import BY_LABEL, VARIANTS
+from benchmarks.variants import ABSENT, ALL, BY_LABEL, SEEDS, VARIANTS, Kind, Variant
+from benchmarks.worker import PEERS_KEPT
 
 
 def test_a_slow_round_changes_the_medians_less_than_a_mean_and_the_ratio_by_round_not_at_all() -> None:
@@ -72,6 +78,110 @@ def test_a_goal_is_written_with_its_direction_and_none_is_left_out() -> None:
 def test_every_variant_is_compared_with_one_that_is_measured() -> None:
     assert len(BY_LABEL) == len(VARIANTS)
     assert {against.base for variant in VARIANTS for against in variant.against} <= set(BY_LABEL)
+
+
+def test_every_duplicate_meets_keys_that_were_completed_in_the_warm_up() -> None:
+    seeds = {BY_LABEL[label].seed for label in SEEDS}
+    assert {variant.seed for variant in VARIANTS if variant.kind.seeded} == seeds
+
+
+def test_a_variant_whose_package_is_missing_is_left_out() -> None:
+    absent = Variant("absent", "absent", Kind.PLAIN, PEERS_KEPT, "task", package="no-such-package")
+    assert not absent.installed
+    assert {variant.package for variant in ALL if variant.label not in BY_LABEL} == set(ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("value", "aim", "high", "low"),
+    [(0.92, 0.92, "met", "met"), (0.91, 0.92, "not met", "met"), (1.0, None, "", ""), (None, 0.92, "", "")],
+)
+def test_a_verdict_needs_a_figure_and_a_goal(
+    value: float | None, aim: float | None, high: str, low: str
+) -> None:
+    assert goals.at_least(value, aim) == high
+    assert goals.at_most(value, aim) == low
+
+
+def test_counts_are_judged_beside_a_plain_call_or_in_all() -> None:
+    more, whole = goals.CountGoal(1, 0), goals.CountGoal(3, 1, in_all=True)
+    assert [str(more), str(whole)] == ["+1, +0", "3, 1"]
+    assert more.verdict((2.0, 1.0), (1.0, 1.0)) == "met"
+    assert more.verdict((2.0, 2.0), (1.0, 1.0)) == "not met"
+    assert whole.verdict((4.0, 1.0), (1.0, 1.0)) == "not met"
+    assert whole.verdict((None, 1.0), (None, 1.0)) == "met"
+
+
+def test_a_picture_is_xml_with_a_bar_a_spread_and_a_goal_for_each_figure() -> None:
+    bars = [Bar("a < b", 0.9, 0.8, 1.0, goal=0.92), Bar("c", 2.6, 2.0, 3.2)]
+    root = ET.fromstring(draw("title", "note", bars))  # noqa: S314  written here
+    space = "{http://www.w3.org/2000/svg}"
+    widths = [float(bar.get("width", "")) for bar in root.findall(f"{space}rect")]
+    assert widths[1] / widths[0] == pytest.approx(2.6 / 0.9, rel=0.01)
+    texts = {text.text for text in root.findall(f"{space}text")}
+    assert {"title", "note", "a < b", "c", "0.90", "2.60", "3.5"} <= texts
+    grid = 8  # from 0 to 3.5
+    assert len(root.findall(f"{space}line")) == grid + len(bars) + 1
+
+
+def test_a_filled_table_says_how_large_it_and_its_indexes_are() -> None:
+    filled = Filled(10_000_000, 95.04, {TABLE: 2430.4, "idem_key_task_id": 560.0, f"{TABLE}_pkey": 301.4})
+    assert filled.text == (
+        "10,000,000 keys filled in 95.0 s: table 2,430 MB, indexes 861 MB (idem_key_task_id 560, pkey 301)"
+    )
+
+
+class Clock:
+    """Moves by one at each look."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        self.now += 1
+        return self.now
+
+
+def test_time_belongs_to_the_innermost_step() -> None:
+    stopwatch = Stopwatch(clock := Clock())
+
+    def statement() -> None:
+        clock.now += 10
+
+    execute = stopwatch.timed(statement, ", statement")
+
+    def claims() -> str:
+        execute()
+        clock.now += 100
+        return "claimed"
+
+    assert stopwatch.timed(claims, "claim")() == "claimed"
+    assert stopwatch.take() == {"claim": 102, "claim, statement": 11}
+    assert stopwatch.take() == {}
+
+
+def test_a_step_that_fails_is_closed_and_so_is_a_generator() -> None:
+    stopwatch = Stopwatch(Clock())
+
+    def sends() -> Generator[int, int, str]:
+        if (yield 1) < 0:
+            raise ValueError("refused")
+        return "done"
+
+    step = stopwatch.timed_generator(sends, "BEGIN")
+
+    def driven() -> Generator[int, int, None]:
+        assert (yield from step()) == "done"
+
+    running = stopwatch.timed_generator(driven, "outer")()
+    assert next(running) == 1
+    with pytest.raises(StopIteration):
+        running.send(1)
+    failing = step()
+    next(failing)
+    with pytest.raises(ValueError, match="refused"):
+        failing.send(-1)
+    stopwatch.timed(lambda: None, ", alone")()
+    assert set(stopwatch.take()) == {"outer", "BEGIN", ", alone"}
 
 
 def test_the_arguments_of_the_identities_have_the_sizes_that_they_are_called_by() -> None:

@@ -1,0 +1,1 @@
+"""What claims cost at few keys and at many."""

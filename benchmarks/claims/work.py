@@ -1,0 +1,72 @@
+"""A claim and its completion through the store alone: the statements of a task, without the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import randint
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import connections, transaction
+
+from benchmarks.claims.tables import known_digest
+from django_idempotent_tasks.conf import settings
+from django_idempotent_tasks.outcomes import Call, Claim, Identity
+from django_idempotent_tasks.owner import new_owner
+from django_idempotent_tasks.states import Reason
+from django_idempotent_tasks.stores import LedgerStore, get_store
+
+#: As long as the message of a small task.
+MESSAGE = "m" * 600
+LEASE = 60
+
+#: Given a store and the number of keys that were filled, do one.
+Work = Callable[[LedgerStore, int], object]
+
+
+def atomic(store: LedgerStore, _rows: int) -> None:
+    """One statement and the commit."""
+    with transaction.atomic(using=store.connection.alias):
+        found = store.atomic_new(_call(uuid4(), None), owner=new_owner(), **_times())
+    _expect(found is not None)
+
+
+def leased(store: LedgerStore, _rows: int) -> None:
+    """The claim with its message and its commit, then the completion and its commit."""
+    call, owner = _call(uuid4(), MESSAGE), new_owner()
+    grant = store.claim_new(call, owner=owner, lease=LEASE)
+    _expect(grant is not None)
+    if grant is not None:
+        claim = Claim(call, owner, grant, LEASE)
+        _expect(store.complete(claim, result=None, reason=Reason.DONE, **_times()))
+
+
+def duplicate(store: LedgerStore, rows: int) -> None:
+    """A claim that finds one of the keys, the row that is read then, and the audit row."""
+    call = _call(known_digest(randint(1, rows)), None)
+    _expect(store.claim_new(call, owner=new_owner(), lease=LEASE) is None)
+    _expect(store.read(call.identity.digest, task_id=call.task_id) is not None)
+    store.record_duplicate(call, place="worker", reason="already_completed")
+
+
+KINDS: dict[str, Work] = {"atomic": atomic, "leased": leased, "duplicate": duplicate}
+
+
+def store_of(alias: str) -> LedgerStore:
+    """The package's store on another database."""
+    kind: Any = type(get_store())
+    store: LedgerStore = kind(connections[alias])
+    return store
+
+
+def _call(digest: UUID, message: str | None) -> Call:
+    return Call(Identity(digest, None, "order_id=7", None), "shop.tasks.charge", str(uuid4()), message)
+
+
+def _times() -> dict[str, int]:
+    return {"retention": settings().retention, "window": settings().redelivery_window}
+
+
+def _expect(is_so: bool) -> None:  # noqa: FBT001  the one thing it is asked
+    if not is_so:
+        raise AssertionError("A claim or a completion ended otherwise than it must.")

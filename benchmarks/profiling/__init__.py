@@ -1,0 +1,1 @@
+"""Where the time of a guarded task goes, in the process that runs it."""
