@@ -14,7 +14,7 @@ help:
 	@echo "make test           the test suite, on its own PostgreSQL and Valkey"
 	@echo "make test-fast      the tests that start no worker processes: under a minute"
 	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
-	@echo "make test-services  the tests against PostgreSQL, Redis, RabbitMQ and MariaDB installed on this machine"
+	@echo "make test-services  the tests that need MariaDB (or MySQL) and RabbitMQ, on those that run on this machine"
 	@echo "make lint           ruff, mypy, import-linter, missing migrations"
 	@echo "make bench          the benchmarks"
 	@echo "make clean          remove what the other targets made"
@@ -41,7 +41,7 @@ test-all: lint
 	$(BIN)/python -m tests.matrix fast
 
 test-services: $(INSTALLED)
-	@echo "test-services: no tests against this machine's own services yet; nothing was run."
+	$(BIN)/python -m tests.services $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/python -m ruff check .
@@ -50,9 +50,9 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.matrix migrations
 
-# Two parts compare with peers; those that cannot be installed are left out, and it says so.
+# All parts but two compare with peers; those that cannot be installed are left out, and it says so.
 bench: $(INSTALLED)
-ifneq ($(filter crash reserve,$(ARGS)),)
+ifeq ($(filter claims profile,$(ARGS)),)
 	-@$(BIN)/python -c 'import celery_once, celery_singleton' 2>/dev/null \
 		|| $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 endif

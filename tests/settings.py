@@ -25,6 +25,9 @@ DATABASES = {
     },
 }
 
+if os.environ.get("MYSQL_URL"):
+    DATABASES["mysql"] = {**database_from_url(os.environ["MYSQL_URL"]), "TEST": {"DEPENDENCIES": []}}
+
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",

@@ -7,12 +7,17 @@ from django.db import connections
 from ..conf import settings
 from ..exceptions import ConfigurationError
 from .base import LedgerStore
+from .mysql import MysqlStore
 from .postgresql import PostgresStore
 from .sqlite import SqliteStore
 
 __all__ = ["LedgerStore", "get_store"]
 
-_STORES: dict[str, type[LedgerStore]] = {"postgresql": PostgresStore, "sqlite": SqliteStore}
+_STORES: dict[str, type[LedgerStore]] = {
+    "mysql": MysqlStore,
+    "postgresql": PostgresStore,
+    "sqlite": SqliteStore,
+}
 
 
 def get_store(alias: str | None = None) -> LedgerStore:
