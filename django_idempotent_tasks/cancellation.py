@@ -18,6 +18,7 @@ from .header import task_id_problem
 from .identity import UNSET, stated_digest
 from .message import is_rpc
 from .models import AnsweredCall, IdempotencyKey
+from .outcomes import Call, Identity
 from .relay import bounded_connection
 from .states import LIVE, State
 from .stores import get_store
@@ -41,6 +42,25 @@ def cancel(task: Any, *, task_id: str | None, idempotency_key: object, scope: ob
 
     Raises TypeError without any of ``task_id`` and ``idempotency_key``, InvalidKey for what can be none.
     """
+    digest = _named(task, task_id, idempotency_key, scope)
+    for look in range(LOOKS):
+        if look:
+            time.sleep(PACE)
+        row = _row(task.name, digest, task_id)
+        if row is None and not _runs_unseen(task.name, digest):
+            return _replaced(digest, task_id)
+        if row is None:
+            continue
+        if row.state not in LIVE:
+            return CANCELLED if row.state == State.CANCELLED else FINISHED
+        if get_store().cancel(row.digest, window=settings().redelivery_window, task_id=task_id):
+            _tell(task, row, terminate=terminate)
+            return CANCELLED
+    return FINISHING  # a transaction that ends it has its row
+
+
+def _named(task: Any, task_id: str | None, idempotency_key: object, scope: object) -> UUID | None:
+    """The digest of a key that was given."""
     stated = idempotency_key is not UNSET and idempotency_key is not None
     if task_id is None and not stated:
         msg = f"Say what to cancel of {task.name}: task_id=... or idempotency_key=..."
@@ -49,19 +69,19 @@ def cancel(task: Any, *, task_id: str | None, idempotency_key: object, scope: ob
     if problem is not None:
         msg = f"A task id of {task.name} {problem}."
         raise InvalidKey(msg)
-    digest = stated_digest(task.name, idempotency_key=idempotency_key, scope=scope) if stated else None
-    for look in range(LOOKS):
-        if look:
-            time.sleep(PACE)
-        row = _row(task.name, digest, task_id)
-        if row is None:
-            return _replaced(digest, task_id)
-        if row.state not in LIVE:
-            return CANCELLED if row.state == State.CANCELLED else FINISHED
-        if get_store().cancel(row.digest, window=settings().redelivery_window, task_id=task_id):
-            _tell(task, row, terminate=terminate)
-            return CANCELLED
-    return FINISHING  # its row is locked by a transaction that ends it
+    return stated_digest(task.name, idempotency_key=idempotency_key, scope=scope) if stated else None
+
+
+def _runs_unseen(task: str, digest: UUID | None) -> bool:
+    """Whether an open transaction has a key without a row: an atomic run, or a reservation.
+
+    Asked outside a transaction only, which would keep the key to itself from then on.
+    """
+    store = get_store()
+    if digest is None or store.connection.in_atomic_block:
+        return False
+    with store.holding(Call(Identity(digest, None, "", None), task, "", None)) as alone:
+        return not alone
 
 
 def _row(task: str, digest: UUID | None, task_id: str | None) -> IdempotencyKey | None:
