@@ -1,4 +1,4 @@
-"""System checks: E001 a task's options, E002 the settings; W001, W002 what costs. They read no database."""
+"""System checks: E001 options, E002 settings, W001 to W003 what costs or loses. They read no database."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ ID = "django_idempotent_tasks"
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
 
+#: Seconds after which such a broker delivers again what nobody acknowledged, where nothing else is set.
+VISIBILITY_TIMEOUT = 3600
+
 _reading = False
 
 
@@ -29,6 +32,7 @@ def register() -> None:
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
+    checks.register(check_redelivery, "idempotent_tasks")
 
 
 def problems(app: Any) -> list[str]:
@@ -87,9 +91,26 @@ def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
     return [checks.Warning(text, hint=hint, id=f"{ID}.W002")]
 
 
+def check_redelivery(**_kwargs: object) -> list[checks.CheckMessage]:
+    """W003: the broker may deliver a message again after the ledger has forgotten its call."""
+    if _setting_problems() or not _redelivers_late(current_app):
+        return []
+    options = current_app.conf.broker_transport_options or {}
+    timeout, window = options.get("visibility_timeout", VISIBILITY_TIMEOUT), settings().redelivery_window
+    if timeout <= window:
+        return []
+    text = f"REDELIVERY_WINDOW ({window} s) is shorter than the broker's visibility_timeout ({timeout} s)."
+    hint = "Make it longer: a message that is delivered again later than that is not recognised."
+    return [checks.Warning(text, hint=hint, id=f"{ID}.W003")]
+
+
+def _redelivers_late(app: Any) -> bool:
+    return str(app.conf.broker_url or "").startswith(_SLOW_TO_REDELIVER)
+
+
 def _unreserved(app: Any) -> list[checks.CheckMessage]:
     """W001: an atomic run leaves no row when its whole worker dies; then only the broker's copy is left."""
-    if not str(app.conf.broker_url or "").startswith(_SLOW_TO_REDELIVER):
+    if not _redelivers_late(app):
         return []
     return [
         checks.Warning(

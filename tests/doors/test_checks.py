@@ -40,6 +40,25 @@ def test_a_connection_for_every_task_is_w002(settings: Any, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    ("broker", "window", "timeout", "warns"),
+    [
+        ("redis://", 3600, None, False),
+        ("redis://", 3599, None, True),
+        ("redis://", 90_000, 100_000, True),
+        ("amqp://", 60, 100_000, False),
+    ],
+)
+def test_a_ledger_that_forgets_before_the_broker_does_is_w003(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, broker: str, window: int, timeout: int | None, warns: bool
+) -> None:
+    settings.IDEMPOTENT_TASKS |= {"REDELIVERY_WINDOW": window}
+    monkeypatch.setenv("CELERY_BROKER_URL", broker)
+    options = {} if timeout is None else {"visibility_timeout": timeout}
+    monkeypatch.setitem(current_app.conf, "broker_transport_options", options)
+    assert ("django_idempotent_tasks.W003" in _found()) is warns
+
+
+@pytest.mark.parametrize(
     ("broker", "options", "warns"),
     [
         ("redis://", {"mode": "atomic"}, True),
