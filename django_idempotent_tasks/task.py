@@ -98,7 +98,6 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
 
         ``idempotency_key`` replaces the task's ``key`` and ``scope`` its ``scope`` for this call.
         Raises :class:`InvalidKey` for a value that has no canonical form; nothing was sent then.
-
         With ``reserve=True`` the key's row is written in the open transaction and the message goes
         out after its commit; a duplicate gets the accepted call's result, with ``.duplicate`` true.
         Raises :class:`KeyReused` for another payload under the key, and :class:`DuplicateTask` where
@@ -113,8 +112,8 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
         task_id = self._id_of(task_id)
         is_copy = self._carries_identity(headers, task_id)
-        waited_for = sends_a_canvas(options)
-        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, waited_for)
+        in_canvas = sends_a_canvas(options)
+        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         if not is_copy and self._reserves():
             from .sending import accept
 
