@@ -40,9 +40,12 @@ def problems(app: Any) -> list[str]:
     return [*_setting_problems(), *_task_problems(app)]
 
 
-def missing_tables() -> list[str]:
-    """What to do when the ledger's tables are not there; nothing while its database does not answer."""
-    if _setting_problems():
+def missing_tables(app: Any) -> list[str]:
+    """What to do when the ledger's tables are not there; nothing while its database does not answer.
+
+    Nor for an app without guarded tasks, which needs none.
+    """
+    if _setting_problems() or not _guarded(app):
         return []
     try:
         with get_store().side_connection() as store:

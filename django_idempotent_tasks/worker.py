@@ -52,7 +52,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
 def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
     """Celery logs what a receiver raises and goes on; only SystemExit stops a worker."""
     app = getattr(instance, "app", None)
-    found = [*problems(app), *missing_tables()] if app is not None else []
+    found = [*problems(app), *missing_tables(app)] if app is not None else []
     for problem in found:
         logger.critical("%s", problem)
     if found:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from celery import current_app
+from celery import Celery, current_app
 from django.core.checks import run_checks
 from django.db import connection
 
@@ -15,7 +16,10 @@ from django_idempotent_tasks.models import IdempotencyKey
 
 
 def _found() -> dict[str, str]:
-    return {str(message.id): str(message.msg) for message in run_checks(tags=["idempotent_tasks"])}
+    found: dict[str, str] = {}
+    for message in run_checks(tags=["idempotent_tasks"]):
+        found[str(message.id)] = f"{found.get(str(message.id), '')}{message.msg}\n"
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -83,12 +87,20 @@ def test_an_atomic_task_that_only_a_slow_broker_brings_back_is_w001(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
-    assert missing_tables() == []
+    guarded = Celery("guarded", set_as_current=False)
+
+    @guarded.task(base=IdempotentTask, shared=False)
+    def charge(order_id: int) -> int:
+        return order_id
+
+    guarded.finalize(auto=True)
+    assert missing_tables(guarded) == []
     table = IdempotencyKey._meta.db_table
     with connection.schema_editor() as editor:
         editor.alter_db_table(IdempotencyKey, table, "elsewhere")
     try:
-        assert "manage.py migrate --database default" in missing_tables()[0]
+        assert "manage.py migrate --database default" in missing_tables(guarded)[0]
+        assert missing_tables(SimpleNamespace(tasks={})) == []
     finally:
         with connection.schema_editor() as editor:
             editor.alter_db_table(IdempotencyKey, "elsewhere", table)
