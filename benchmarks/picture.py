@@ -20,5 +20,5 @@ def picture(results: Results) -> str:
                 bars.append(Bar(variant.title, *values, goal=against.goal))
     machine = results.machine
     words = [f"{name} {machine[name]}" for name in ("python", "postgresql", "celery", "django", "cores")]
-    note = f"Ratio of medians; line: from the worst to the best round; mark: goal. {', '.join(words)}"
-    return draw("Tasks a second beside plain Celery with kept connections", note, bars)
+    notes = ["Ratio of medians; line: from the worst to the best round; mark: goal.", ", ".join(words)]
+    return draw("Tasks a second beside plain Celery with kept connections", notes, bars)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 from xml.sax.saxutils import escape
 
-WIDTH, LABELS, RIGHT = 760, 270, 60
-ROW, BAR, TOP, BOTTOM = 26, 14, 52, 40
+WIDTH, LABELS, RIGHT = 820, 300, 60
+ROW, BAR, TOP, BOTTOM = 26, 14, 52, 52
 FONT = 'role="img" font-family="system-ui, sans-serif" font-size="13"'
 #: Readable on a light and on a dark page.
 TEXT, BASE, BARS, SPREAD, GOAL = "#64748b", "#94a3b8", "#93c5fd", "#475569", "#f97316"
@@ -25,7 +25,7 @@ class Bar:
     goal: float | None = None
 
 
-def draw(title: str, note: str, bars: Sequence[Bar]) -> str:
+def draw(title: str, notes: Sequence[str], bars: Sequence[Bar]) -> str:
     """The picture; 1 is where a bar is as long as what it is compared with."""
     limit = ceil(max([1.0, *(bar.highest for bar in bars), *(bar.goal or 0.0 for bar in bars)]) * 2) / 2
     height = TOP + ROW * len(bars) + BOTTOM
@@ -37,7 +37,10 @@ def draw(title: str, note: str, bars: Sequence[Bar]) -> str:
     ]
     for number, bar in enumerate(bars):
         lines.extend(_bar(bar, TOP + ROW * number, limit))
-    lines.append(f'<text x="12" y="{height - 12}" font-size="11" fill="{TEXT}">{escape(note)}</text>')
+    for number, note in enumerate(reversed(notes)):
+        lines.append(
+            f'<text x="12" y="{height - 10 - 15 * number}" font-size="11" fill="{TEXT}">{escape(note)}</text>'
+        )
     return "\n".join([*lines, "</svg>", ""])
 
 

@@ -113,7 +113,7 @@ def test_counts_are_judged_beside_a_plain_call_or_in_all() -> None:
 
 def test_a_picture_is_xml_with_a_bar_a_spread_and_a_goal_for_each_figure() -> None:
     bars = [Bar("a < b", 0.9, 0.8, 1.0, goal=0.92), Bar("c", 2.6, 2.0, 3.2)]
-    root = ET.fromstring(draw("title", "note", bars))  # noqa: S314  written here
+    root = ET.fromstring(draw("title", ["note"], bars))  # noqa: S314  written here
     space = "{http://www.w3.org/2000/svg}"
     widths = [float(bar.get("width", "")) for bar in root.findall(f"{space}rect")]
     assert widths[1] / widths[0] == pytest.approx(2.6 / 0.9, rel=0.01)
