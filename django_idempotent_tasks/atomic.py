@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
@@ -26,8 +25,6 @@ from .reschedule import come_back
 from .results import decode_result
 from .states import Reason, State
 from .verdict import Step
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 #: How often a transaction is begun whose claim the database refuses (a dead connection, a conflict of
 #: isolation), before the message goes back. Nothing of the body has run then.
@@ -185,9 +182,11 @@ class AtomicAttempt(Attempt):
 class AtomicDelivery(Delivery):
     """Claim and run in one transaction."""
 
+    ledger: AtomicLedger
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.atomic_ledger = AtomicLedger(self.ledger.store, self.policy)
+        self.ledger = AtomicLedger(self.ledger.store, self.policy)
 
     def _claim_and_run(self, call: Call, owner: str) -> Any:
         try:
@@ -226,7 +225,7 @@ class AtomicDelivery(Delivery):
         alias = self.ledger.store.connection.alias
         try:
             with transaction.atomic(using=alias, durable=not self.in_transaction):
-                outcome = self.atomic_ledger.claim(call, owner=owner, first=first)
+                outcome = self.ledger.claim(call, owner=owner, first=first)
                 if not isinstance(outcome, Claimed):
                     return outcome
                 attempt = self._attempt(outcome.claim)
@@ -238,20 +237,20 @@ class AtomicDelivery(Delivery):
         return attempt
 
     def _attempt(self, claim: Claim) -> AtomicAttempt:
-        return AtomicAttempt(self.task, self.atomic_ledger, claim, in_caller_transaction=self.in_transaction)
+        return AtomicAttempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
 
     def _counted(self, call: Call, owner: str) -> Refusal | None:
         """Before a redelivered copy starts, count that start; what it gets if it cannot start."""
-        if not self._is_redelivered() or self.in_transaction or self.atomic_ledger.counted is not None:
+        if not self._is_redelivered() or self.in_transaction or self.ledger.counted is not None:
             return None
         self._mark_copies()
-        entry, verdict = self.atomic_ledger.look(call, owner)
+        entry, verdict = self.ledger.look(call, owner)
         if verdict.step not in _STARTS:
-            return self.atomic_ledger.refusal(verdict, entry, call)
-        token = self.atomic_ledger.count_start(self._stored(call), entry)
+            return self.ledger.refusal(verdict, entry, call)
+        token = self.ledger.count_start(self._stored(call), entry)
         if token is None:
             return Waiting(PACE)
-        self.atomic_ledger = replace(self.atomic_ledger, counted=token)
+        self.ledger = replace(self.ledger, counted=token)
         return None
 
     def _mark_copies(self) -> None:

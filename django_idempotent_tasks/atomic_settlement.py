@@ -11,7 +11,7 @@ from .announce import announce
 from .atomic_ledger import AtomicLedger, Recorded, Untold
 from .conf import settings
 from .ledger import Ledger
-from .message import Message
+from .message import stored_text
 from .outcomes import Claim
 from .settlement import Settlement, Verb
 
@@ -40,7 +40,8 @@ class AtomicSettlement(Settlement):
         return ledger.store.free_dead(claim.digest, owner_prefix=claim.owner, republish=republish)
 
     def _carry(self, verb: Verb) -> bool:
-        call = replace(self.claim.call, message=self._message())
+        # Only here is the message needed: a body that commits leaves none.
+        call = replace(self.claim.call, message=stored_text(self.task, self.request))
         with self._outside() as ledger:
             recorded = ledger.record(
                 call,
@@ -50,12 +51,6 @@ class AtomicSettlement(Settlement):
                 committed=self.ended_inside,
             )
         return recorded is Recorded.DONE
-
-    def _message(self) -> str | None:
-        """Only here is it needed: a body that commits leaves none."""
-        if self.ledger.policy.sensitive or self.request.is_eager:
-            return None
-        return Message.of_request(self.task, self.request).encode(limit=settings().max_payload)
 
     @contextmanager
     def _outside(self) -> Iterator[AtomicLedger]:

@@ -1,4 +1,4 @@
-"""System checks: E001 options, E002 settings, W001 to W003 what costs or loses. They read no database."""
+"""System checks, which read no database: E001 options, E002 settings, W001 to W003 what costs or loses."""
 
 from __future__ import annotations
 

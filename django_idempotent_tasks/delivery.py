@@ -14,7 +14,6 @@ from celery.exceptions import Ignore, Reject
 from django.db import Error as DatabaseError
 from django.db import ProgrammingError
 
-from .conf import settings
 from .exceptions import (
     DuplicateTask,
     InvalidKey,
@@ -25,7 +24,7 @@ from .exceptions import (
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
 from .identity import identify
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
-from .message import HEADER, Message
+from .message import HEADER, stored_text
 from .options import Policy
 from .outcomes import Answer, Call, Identity
 from .owner import new_owner
@@ -102,10 +101,7 @@ class Delivery(ABC):
 
     def _stored(self, call: Call) -> Call:
         """The call with its message, to be sent again, where that may be kept."""
-        if self.policy.sensitive or self.request.is_eager:
-            return call
-        message = Message.of_request(self.task, self.request).encode(limit=settings().max_payload)
-        return replace(call, message=message)
+        return replace(call, message=stored_text(self.task, self.request))
 
     def _identity(self) -> Identity:
         """The identity that travelled with the message; without one it is computed here, and travels on.

@@ -13,6 +13,8 @@ from celery import Celery
 from kombu import Connection
 from kombu.utils import json as wire
 
+from .conf import settings
+
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
 
@@ -139,6 +141,13 @@ def _unsubscribed(backend: Any) -> Iterator[None]:
         yield
     finally:
         hooks.pop("on_task_call", None)
+
+
+def stored_text(task: Any, request: Any) -> str | None:
+    """A running request's message as its row keeps it; None where it must not be kept, or cannot."""
+    if task.idempotency_policy.sensitive or request.is_eager:
+        return None
+    return Message.of_request(task, request).encode(limit=settings().max_payload)
 
 
 def _json(value: object) -> str | None:

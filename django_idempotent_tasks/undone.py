@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +10,13 @@ from kombu.asynchronous import get_event_loop
 
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
 from .conf import settings
-from .message import Message
+from .message import stored_text
 from .outcomes import Call, Claim, Identity
 from .owner import new_owner
 from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: How an undone run ends: a verb of the store on a claim made for it.
 Ending = Callable[[LedgerStore, Claim], bool]
@@ -25,10 +28,7 @@ PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 def call_of(task: Any, identity: Identity, context: Any) -> Call:
     """The call of a request, with its message."""
-    message = None
-    if not task.idempotency_policy.sensitive:
-        message = Message.of_request(task, context).encode(limit=settings().max_payload)
-    return Call(identity, task.name, context.id, message)
+    return Call(identity, task.name, context.id, stored_text(task, context))
 
 
 def record(task: Any, call: Call, ending: Ending) -> Recorded:
@@ -45,17 +45,15 @@ def record_soon(guard: Callable[[Callable[[], object]], None], task: Any, call: 
     pauses = iter(PAUSES)
 
     def attempt() -> None:
-        if record(task, call, ending) is Recorded.HELD:
-            _later(next(pauses, None), lambda: guard(attempt))
+        if record(task, call, ending) is not Recorded.HELD:
+            return
+        pause, hub = next(pauses, None), get_event_loop()
+        if pause is None or hub is None:
+            logger.error("%s (%s): its end was not recorded, its key is held", task.name, call.task_id)
+        else:  # on the worker's own event loop: no thread holds a connection while it forks a new child
+            hub.call_later(pause, lambda: guard(attempt))
 
     guard(attempt)
-
-
-def _later(pause: float | None, work: Callable[[], object]) -> None:
-    """On the worker's own event loop: no thread holds a connection while it forks a new child."""
-    hub = get_event_loop()
-    if hub is not None and pause is not None:
-        hub.call_later(pause, work)
 
 
 def crashed(store: LedgerStore, claim: Claim) -> bool:

@@ -69,7 +69,8 @@ class LedgerStore(ABC):
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
         """Claim a key without a row, completed already: nobody sees it before the open transaction commits.
 
-        This and the other ``atomic_`` claims never wait for another transaction that has the key: None then.
+        This and the other ``atomic_`` claims do not wait for another transaction that has the key: None
+        then. A bounded wait, or one for a sender that holds keys without a lock each, is the store's to say.
         """
 
     @abstractmethod
