@@ -18,9 +18,9 @@ from celery.result import (  # type: ignore[attr-defined]  # not all in the stub
 from django.db import connections
 
 from .conf import settings
+from .encoding import decode_error, decode_result
 from .exceptions import OuterTransaction, RecordedError, ResultNotStored
 from .models import AnsweredCall, IdempotencyKey
-from .results import decode_error, decode_result
 from .states import Reason, State
 from .stores import get_store
 

@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
+from .encoding import decode_error
 from .message import pretty
 from .models import AnsweredCall, DuplicateAttempt, IdempotencyKey
-from .results import decode_error
 from .states import Reason, State
 
 

@@ -16,13 +16,13 @@ from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import AGAIN, Delivery
+from .encoding import decode_result
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
 from .ledger import Claimed, Refusal, Waiting
 from .message import HEADER
 from .outcomes import Call, Claim, Grant
 from .reschedule import come_back
-from .results import decode_result
 from .states import Reason, State
 from .verdict import Step
 

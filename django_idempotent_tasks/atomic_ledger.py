@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from django.db.transaction import TransactionManagementError
 
 from .conf import settings
+from .encoding import storable
 from .ledger import Claimed, Ledger
 from .outcomes import Call, Claim, Entry, Grant
 from .owner import new_owner
-from .results import storable
 from .states import Reason
 from .verdict import Step, Verdict
 

@@ -14,6 +14,7 @@ from celery.exceptions import Ignore, Reject
 from django.db import Error as DatabaseError
 from django.db import ProgrammingError
 
+from .encoding import decode_error, decode_result
 from .exceptions import (
     DuplicateTask,
     InvalidKey,
@@ -29,7 +30,6 @@ from .options import Policy
 from .outcomes import Answer, Call, Identity
 from .owner import new_owner
 from .reschedule import come_back
-from .results import decode_error, decode_result
 from .states import Reason, State
 from .stores import get_store
 from .verdict import COMPLETED, IN_PROGRESS, Step

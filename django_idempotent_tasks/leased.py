@@ -14,12 +14,12 @@ from . import heartbeat, signals
 from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import Delivery
+from .encoding import decode_result
 from .endings import is_shutdown, struck_by
 from .exceptions import LeaseLost, OuterTransaction
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Call, Claim, Grant
 from .reschedule import come_back
-from .results import decode_result
 from .settlement import Settlement
 from .states import State
 from .verdict import Step

@@ -9,10 +9,10 @@ from typing import ClassVar
 from . import signals
 from .announce import announce
 from .conf import settings
+from .encoding import encode_error
 from .exceptions import KeyReused
 from .options import Policy
 from .outcomes import Answer, Call, Claim, Entry, Grant
-from .results import encode_error
 from .states import Category, Reason, State
 from .stores import LedgerStore
 from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide

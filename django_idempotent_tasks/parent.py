@@ -17,12 +17,12 @@ from celery.utils.imports import symbol_by_name
 from . import undone
 from .conf import settings
 from .delivery import is_redelivered
+from .encoding import encode_error
 from .header import from_header
 from .identity import identify
 from .message import HEADER
 from .outcomes import Identity
 from .owner import instance
-from .results import encode_error
 from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
 

@@ -12,11 +12,11 @@ from celery.exceptions import Reject, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from .conf import settings
+from .encoding import storable
 from .exceptions import LeaseLost, StoreDown
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim, Entry
-from .results import storable
 from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
-from ..results import decode_error
 from ..states import FINISHED, Reason, State
 from .future import what_next
 from .text import harmless, since, span

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from django_idempotent_tasks.results import decode_error, decode_result, encode_error, encode_result
+from django_idempotent_tasks.encoding import decode_error, decode_result, encode_error, encode_result
 
 LIMIT = 1000
 
