@@ -46,6 +46,11 @@ class _DatabaseGone(Exception):
 class AtomicHandle(Handle):
     """What an atomic body sees."""
 
+    def external(self) -> AbstractContextManager[None]:
+        """Refused: a rollback cannot take an effect outside the database back."""
+        msg = "external() is for leased tasks: what happens outside the database is not rolled back."
+        raise RuntimeError(msg)
+
     def complete(self) -> AbstractContextManager[Done]:
         """Refused: the whole body is that transaction."""
         msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."

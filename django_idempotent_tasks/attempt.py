@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from enum import Enum
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
 
-from .backoff import delay_of, retry_options
+from .backoff import delay_of, retry_after, retry_options
 from .context import Done, downstream_key, entered
-from .endings import is_shutdown, ordinary, struck_by
+from .endings import is_misfit, is_shutdown, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask
 from .judgement import Judgement, judge
 from .ledger import Ledger
@@ -45,8 +46,20 @@ class Handle(ABC):
         return downstream_key(claim.digest, claim.grant.generation, purpose)
 
     @abstractmethod
+    def external(self) -> AbstractContextManager[None]:
+        """Around an effect outside the database."""
+
+    @abstractmethod
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key."""
+
+
+class Doubt(Enum):
+    """Whether an effect outside the database may have happened that a second attempt would repeat."""
+
+    NONE = 0
+    INSIDE = 1
+    AFTER = 2
 
 
 class Attempt:
@@ -66,6 +79,7 @@ class Attempt:
         self.completed = False
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None
+        self.doubt = Doubt.NONE
 
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, instead of starting the body once more."""
@@ -100,12 +114,18 @@ class Attempt:
         error = struck_by(error)
         if is_shutdown(error):
             if not self.completed:
-                self.settlement.release()
+                self._interrupted(error)
             raise error
         if self.completed:
             logger.warning("%s raised after it had completed", self.task.name, exc_info=error)
             return self.result
         return self._settle_error(error)
+
+    def _interrupted(self, error: BaseException) -> None:
+        if self.doubt is Doubt.NONE:
+            self.settlement.release()
+        else:
+            self.settlement.fail(error, state=State.REVIEW, reason=Reason.IN_DOUBT)
 
     def _settle_error(self, error: BaseException) -> NoReturn:
         if (
@@ -133,28 +153,52 @@ class Attempt:
             raise cause
         if isinstance(cause, BaseException) and self._is_final(cause):
             self._failed(cause)  # Celery's autoretry wraps the body, so it was asked before our rules
+        if self._is_in_doubt(cause):
+            self._failed(cause or retry)
         if self.captured is None:  # eager: Celery runs the signature itself, there is nothing to send
             if retry.sig is None:  # type: ignore[attr-defined]  # raised by hand: nothing says what to send
                 self._failed(cause or RuntimeError("Retry was raised without self.retry()."))
             sig = retry.sig  # type: ignore[attr-defined]
             self.captured = (Message.of(self.task.name, sig.args, sig.kwargs, sig.options), 0.0)
-        self.settle_captured()
+        self._honour_retry_after(cause)
+        self.settle_captured(cause)
         raise retry
+
+    def _honour_retry_after(self, cause: BaseException | None) -> None:
+        """The server's own word on when to come again, where the wait is not the body's to choose."""
+        if self.captured is None or not self._retries_by_itself(cause):
+            return
+        message, delay = self.captured
+        self.captured = (message, max(delay, retry_after(cause, now=self.task.app.now())))
+
+    def _retries_by_itself(self, cause: BaseException | None) -> bool:
+        kinds = tuple(getattr(self.task, "autoretry_for", ()))
+        return isinstance(cause, kinds) or (
+            cause is not None and judge(cause, self.ledger.policy) is Judgement.TRANSIENT
+        )
+
+    def _is_in_doubt(self, error: BaseException | None) -> bool:
+        """Whether another attempt could repeat an effect that ``at_most_once`` forbids."""
+        if self.doubt is not Doubt.INSIDE or error is None:
+            return self.doubt is not Doubt.NONE
+        return judge(error, self.ledger.policy) is not Judgement.TRANSIENT
 
     def _is_final(self, error: BaseException) -> bool:
         return judge(error, self.ledger.policy) in _FINAL
 
-    def settle_captured(self) -> None:
-        """Settle as the retry that was asked for."""
+    def settle_captured(self, error: BaseException | None = None) -> None:
+        """Settle as the retry that was asked for, because of ``error``."""
         if self.captured is not None:
             message, delay = self.captured
-            self.settlement.retry(message, delay=delay)
+            self.settlement.retry(message, delay=delay, error=error)
 
     def _ignored(self, error: Ignore) -> NoReturn:
         self.settlement.complete(None, Reason.IGNORED)
         raise error
 
     def _rejected(self, error: Reject) -> NoReturn:
+        if self.doubt is not Doubt.NONE:
+            self._failed(error)
         if error.requeue:  # type: ignore[attr-defined]
             self.settlement.postpone(wait=1)
         else:
@@ -163,10 +207,14 @@ class Attempt:
 
     def _failed(self, error: BaseException) -> NoReturn:
         judgement = judge(error, self.ledger.policy)
+        if judgement is not Judgement.PERMANENT and self._is_in_doubt(error):
+            judgement = Judgement.REVIEW
         if judgement is Judgement.TRANSIENT:
             error = self._retry_by_policy(error)
             if isinstance(error, Retry):
                 self._asked_to_retry(error)
+        if judgement is Judgement.UNKNOWN and is_misfit(error):
+            judgement = Judgement.PERMANENT
         state = State.REVIEW if judgement is Judgement.REVIEW else State.FAILED
         self.settlement.fail(error, state=state, reason=_FINAL.get(judgement, Reason.RETRIES_USED_UP))
         raise error

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Any
 
 from celery.utils.time import get_exponential_backoff_interval
 
 from .durations import LONGEST
+
+#: Longest wait in seconds that is granted to another side's ``Retry-After``.
+LONGEST_RETRY_AFTER = 6 * 3600.0
 
 
 def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> float:
@@ -29,6 +34,34 @@ def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> floa
 def _bounded(seconds: float) -> float:
     """No time that a date column cannot hold."""
     return min(max(seconds, 0.0), float(LONGEST))
+
+
+def retry_after(error: BaseException | None, *, now: datetime) -> float:
+    """Seconds that the other side asked to wait (RFC 9110, 10.2.3); 0 where it did not, or not readably.
+
+    Read from ``error.retry_after`` or the header of ``error.response``, in seconds or as a date.
+    """
+    asked: Any = getattr(error, "retry_after", None)
+    if asked is None:
+        headers = getattr(getattr(error, "response", None), "headers", None)
+        asked = headers.get("Retry-After") if isinstance(headers, Mapping) else None
+    try:
+        return min(_seconds(asked, now), LONGEST_RETRY_AFTER)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def _seconds(asked: Any, now: datetime) -> float:
+    if asked is None or isinstance(asked, bool):
+        return 0.0
+    if isinstance(asked, timedelta):
+        return max(asked.total_seconds(), 0.0)
+    try:
+        seconds = float(asked)
+    except ValueError:
+        moment = parsedate_to_datetime(asked)
+        seconds = (moment - now).total_seconds()
+    return max(seconds, 0.0) if isfinite(seconds) else 0.0
 
 
 def retry_options(task: Any, retries: int) -> dict[str, Any]:

@@ -52,6 +52,16 @@ class Idempotency(Protocol):
         the same key, and for another ``purpose``.
         """
 
+    def external(self) -> AbstractContextManager[None]:
+        """Around an effect outside the database, in a leased task.
+
+        With ``at_most_once`` the ledger is told first; whatever interrupts the attempt from then on,
+        before it completes, ends in REVIEW instead of another run: nobody knows what has happened.
+        Only errors that you have named keep their meaning: a permanent one inside or after it is
+        FAILED, a transient one inside it says that nothing has happened. Raises :class:`LeaseLost`
+        when another attempt has taken over, and in an atomic task RuntimeError.
+        """
+
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key: writes inside it happen exactly once.
 

@@ -35,6 +35,11 @@ class Detached:
         return downstream_key(self._identity.digest, 1, purpose)
 
     @contextmanager
+    def external(self) -> Iterator[None]:
+        """Nothing to tell: a plain call has no key."""
+        yield
+
+    @contextmanager
     def complete(self) -> Iterator[Done]:
         """A transaction on the ledger's database."""
         with transaction.atomic(using=settings().database):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import TracebackType
+
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from billiard.process import current_process
 from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
@@ -9,6 +12,8 @@ from django.db import Error as DatabaseError
 
 from .exceptions import TaskExit, TaskMemoryError
 
+_VALIDATORS = frozenset({"pydantic", "pydantic_core"})
+_MACHINERY = frozenset({"django_idempotent_tasks", "celery", "contextlib"}) | _VALIDATORS
 _SIGNALS = (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt)
 
 
@@ -54,6 +59,28 @@ def ordinary(error: BaseException) -> BaseException:
     if not isinstance(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
         return _caused(TaskExit(f"The task raised {type(error).__name__}."), error)
     return error
+
+
+def is_misfit(error: BaseException) -> bool:
+    """Whether the arguments did not fit the body: raised at the call itself, before its first line.
+
+    By the interpreter, or by the models of ``pydantic=True``. What is retried comes back the same.
+    """
+    if not isinstance(error, TypeError) and type(error).__module__.partition(".")[0] not in _VALIDATORS:
+        return False
+    return error.__traceback__ is not None and all(_is_machinery(trace) for trace in _links(error))
+
+
+def _links(error: BaseException) -> Iterator[TracebackType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_machinery(trace: TracebackType) -> bool:
+    name = str(trace.tb_frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] in _MACHINERY
 
 
 def _caused(error: Exception, cause: BaseException) -> Exception:

@@ -5,9 +5,24 @@ from __future__ import annotations
 import logging
 from enum import Enum
 
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+
 from .exceptions import ManualReview, PermanentError, TransientError
 from .options import Policy
-from .states import Category
+from .states import Category, Reason
+
+#: Errors of the program or its arguments: what fails like that fails again. Only for what is shown.
+_MISTAKES = (
+    TypeError,
+    AttributeError,
+    NameError,
+    ImportError,
+    NotImplementedError,
+    AssertionError,
+    SyntaxError,
+    ValidationError,
+    ImproperlyConfigured,
+)
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -39,6 +54,15 @@ def judge(error: BaseException, policy: Policy) -> Judgement:
         if isinstance(error, kind):
             return judgement
     return _by_classifier(error, policy) or _by_lists(error, policy)
+
+
+def category_of(error: BaseException, reason: Reason) -> Category:
+    """The category that is shown of a failure; ``reason`` alone decides what happens to its key."""
+    if reason is Reason.IN_DOUBT:
+        return Category.MANUAL_REVIEW
+    if reason in {Reason.RETRIES_USED_UP, Reason.RETRY_ASKED} and not isinstance(error, _MISTAKES):
+        return Category.RETRYABLE
+    return Category.FATAL
 
 
 def _by_classifier(error: BaseException, policy: Policy) -> Judgement | None:

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from . import heartbeat, signals
-from .attempt import Attempt, Handle
+from .attempt import Attempt, Doubt, Handle
 from .context import Done, entered
 from .delivery import Delivery
 from .encoding import decode_result
@@ -34,6 +34,10 @@ class LeasedHandle(Handle):
     def lost(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """Whether the lease is known to be lost."""
         return self._attempt.lost
+
+    def external(self) -> AbstractContextManager[None]:
+        """Around an effect outside the database."""
+        return self._attempt.outside()
 
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key."""
@@ -87,6 +91,19 @@ class LeasedAttempt(Attempt):
         if self.in_caller_transaction:
             return transaction.atomic(using=self.alias)
         return nullcontext()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """What ``.external()`` does; the flag stays until the claim is settled."""
+        if self.lost:
+            raise self.settlement.lost()
+        if not self.ledger.policy.at_most_once:
+            yield
+            return
+        self.settlement.enter_external()
+        self.doubt = Doubt.INSIDE
+        yield
+        self.doubt = Doubt.AFTER
 
     @contextmanager
     def completing(self) -> Iterator[Done]:

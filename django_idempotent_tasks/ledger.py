@@ -9,11 +9,10 @@ from typing import ClassVar
 from . import signals
 from .announce import announce
 from .conf import settings
-from .encoding import encode_error
 from .exceptions import KeyReused
 from .options import Policy
-from .outcomes import Answer, Call, Claim, Entry, Grant
-from .states import Category, Reason, State
+from .outcomes import Answer, Call, Claim, Entry, Failure, Grant
+from .states import Reason, State
 from .stores import LedgerStore
 from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide
 
@@ -240,10 +239,23 @@ class Ledger:
             self._announce("key_completed", claim.call.task, claim=claim)
         return done
 
-    def retry(self, claim: Claim, *, message: str | None, wait: int, reason: Reason) -> bool:
+    def retry(
+        self,
+        claim: Claim,
+        *,
+        message: str | None,
+        wait: int,
+        reason: Reason,
+        failure: Failure | None = None,
+    ) -> bool:
         """Settle as RETRY, due in ``wait`` seconds; publish after this. False when the lease was lost."""
         return self.store.retry(
-            claim, message=message, wait=wait, reason=reason, republish=settings().republish_after
+            claim,
+            message=message,
+            wait=wait,
+            reason=reason,
+            republish=settings().republish_after,
+            failure=failure,
         )
 
     def release(self, claim: Claim) -> bool:
@@ -252,18 +264,15 @@ class Ledger:
             claim, message=None, wait=0, reason=Reason.RETRY_ASKED, republish=self.policy.lease
         )
 
-    def fail(self, claim: Claim, error: BaseException, *, state: State, reason: Reason) -> bool:
+    def fail(
+        self, claim: Claim, error: BaseException, *, failure: Failure, state: State, reason: Reason
+    ) -> bool:
         """Settle as FAILED or REVIEW with the recorded error; False when the lease was lost."""
-        done = self.store.fail(
-            claim,
-            state=state,
-            reason=reason,
-            category=Category.of(reason),
-            error=encode_error(error),
-            retention=settings().dead_letter_retention,
-        )
+        retention = settings().dead_letter_retention
+        done = self.store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
         if done:
             self._announce("key_failed", claim.call.task, claim=claim, error=error, state=state)
+            self._announce("dead_lettered", claim.call.task, call=claim.call, state=state, failure=failure)
         return done
 
     def refuse(self, call: Call, *, place: str, reason: str, holder: str) -> None:

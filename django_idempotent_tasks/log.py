@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+import time
 
 from . import signals
-from .outcomes import Call, Claim
+from .outcomes import Call, Claim, Failure
+from .states import State
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -16,7 +17,7 @@ _UID = "django_idempotent_tasks.log"
 def connect() -> None:
     """Write what happens to keys to the logger ``django_idempotent_tasks``."""
     signals.key_taken_over.connect(_taken_over, dispatch_uid=_UID)
-    signals.key_failed.connect(_failed, dispatch_uid=_UID)
+    signals.dead_lettered.connect(_dead_lettered, dispatch_uid=_UID)
     signals.lease_lost.connect(_lost, dispatch_uid=_UID)
     signals.duplicate_detected.connect(_duplicate, dispatch_uid=_UID)
     signals.leader_changed.connect(_leads, dispatch_uid=_UID)
@@ -32,8 +33,40 @@ def _taken_over(claim: Claim, **_kwargs: object) -> None:
     )
 
 
-def _failed(claim: Claim, state: Any, **_kwargs: object) -> None:
-    logger.error("%s %r ended in %s", claim.call.task, claim.call.identity.key_text, state.name)
+def _dead_lettered(call: Call, state: State, failure: Failure, **_kwargs: object) -> None:
+    """One line at ERROR for each signature and hour: a gateway that is down fails a thousand keys alike."""
+    level = logging.ERROR if _signatures.is_new(failure.signature) else logging.INFO
+    logger.log(
+        level,
+        "%s %r is a dead letter (%s, signature %s): %s",
+        call.task,
+        call.identity.key_text,
+        state.name,
+        failure.signature,
+        failure.error,
+    )
+
+
+class _Seen:
+    """Which signatures were told of lately, by this process."""
+
+    def __init__(self, *, seconds: float, most: int) -> None:
+        self.seconds = seconds
+        self.most = most
+        self.told: dict[str, float] = {}
+
+    def is_new(self, signature: str) -> bool:
+        """Whether it was not told of for so long."""
+        now = time.monotonic()
+        if now - self.told.get(signature, -self.seconds) < self.seconds:
+            return False
+        if len(self.told) >= self.most:
+            self.told.clear()
+        self.told[signature] = now
+        return True
+
+
+_signatures = _Seen(seconds=3600, most=1000)
 
 
 def _lost(claim: Claim, **_kwargs: object) -> None:

@@ -43,6 +43,7 @@ NAMES = (
     "retention",
     "store_result",
     "max_crashes",
+    "at_most_once",
     "permanent_errors",
     "transient_errors",
     "review_errors",
@@ -61,9 +62,6 @@ ALIASES = {
 
 #: Longest task name that the ledger can hold.
 NAME_LIMIT = 255
-
-#: Options of the contract that this version does not carry out yet: refused, never ignored.
-PLANNED = ("at_most_once",)
 
 _FOREIGN = ("celery.", "django_idempotent_tasks.", "builtins")
 _CELERYS = frozenset(dir(DjangoTask)) | frozenset(dir(Task))
@@ -88,11 +86,12 @@ class Policy:
     sensitive: frozenset[str]
     mode: str = "leased"
     reserve: bool = False
+    at_most_once: bool = False
 
 
 def names_any_option(task: type) -> bool:
     """Whether a task's own classes, below Celery's and ours, set one of our options."""
-    return any(_given(task, name) is not NOT_GIVEN for name in (*NAMES, *PLANNED))
+    return any(_given(task, name) is not NOT_GIVEN for name in NAMES)
 
 
 def _given(task: type, name: str) -> Any:
@@ -120,7 +119,6 @@ class _Reader:
         if len(self.label) > NAME_LIMIT:
             raise self._wrong("name", f"is over {NAME_LIMIT} characters; give the task a shorter one.")
         self._refuse_typos()
-        self._refuse_planned()
         sensitive = frozenset(self._argument_names("sensitive", self._get("sensitive", ())))
         scope = self._argument_or_callable("scope")
         if scope in sensitive:
@@ -136,6 +134,7 @@ class _Reader:
                 sensitive=sensitive,
             ),
             mode=self._choice("mode", "leased", "atomic"),
+            at_most_once=self._at_most_once(),
             on_duplicate=self._choice("on_duplicate", "skip", "replay", "raise"),
             on_failed=self._choice("on_failed", "rerun", "block"),
             lease=self._duration("lease", settings().lease, least=1),
@@ -167,7 +166,7 @@ class _Reader:
 
     def _refuse_typos(self) -> None:
         for name in self._own_names():
-            if name.startswith("_") or name in _CELERYS or name in NAMES or name in PLANNED:
+            if name.startswith("_") or name in _CELERYS or name in NAMES:
                 continue
             guess = ALIASES.get(name) or nearest(name, NAMES, within=2)
             if guess is not None:
@@ -178,10 +177,14 @@ class _Reader:
         own = (kind for kind in self.task.__mro__ if not kind.__module__.startswith(_FOREIGN))
         return {name for kind in (self.task, *own) for name in vars(kind)}
 
-    def _refuse_planned(self) -> None:
-        for name in PLANNED:
-            if self._get(name, None):
-                raise self._wrong(name, "is not available in this version; leave it out.")
+    def _at_most_once(self) -> bool:
+        wanted = self._flag("at_most_once", default=False)
+        if wanted and self._get("mode", "leased") == "atomic":
+            raise self._wrong(
+                "at_most_once",
+                "is about effects outside the database; an atomic task has none: mode='leased'.",
+            )
+        return wanted
 
     def _reserve(self, sensitive: frozenset[str]) -> bool:
         reserve = self._flag("reserve", default=False)

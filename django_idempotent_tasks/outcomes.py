@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from .states import Reason, State
+from .states import Category, Reason, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class Entry:
 
     ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
-    nothing is stored that the sweeper could send.
+    nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
+    dead letter away.
     """
 
     state: State
@@ -87,6 +88,22 @@ class Entry:
     opens_in: float | None
     was_answered: bool
     no_message: bool = False
+    is_discarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is recorded of a failed attempt; texts are bounded and storable everywhere.
+
+    ``error`` is the class, ``signature`` groups failures of one kind, ``worker`` says where.
+    """
+
+    error: str
+    description: str
+    traceback: str
+    signature: str
+    category: Category
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

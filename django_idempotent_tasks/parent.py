@@ -6,6 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,21 +15,20 @@ from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined] 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import undone
+from . import signals, undone
+from .announce import announce
 from .conf import settings
 from .delivery import is_redelivered
-from .encoding import encode_error
+from .failure import failure_of
 from .header import from_header
 from .identity import identify
 from .message import HEADER
-from .outcomes import Identity
+from .outcomes import Call, Failure, Identity
 from .owner import instance
 from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
-
-Work = Callable[[LedgerStore, Identity], object]
 
 #: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
 PAUSE = 30.0
@@ -70,10 +70,9 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, _free, None if _was_told_to_stop(error) else undone.crashed)
+            _for_dead_child(self, _Crash(_failure(self, error), was_told=_was_told_to_stop(error)))
         elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
-            text = encode_error(error)
-            _for_dead_child(self, _failure_of(text), undone.failed(text))
+            _for_dead_child(self, _Timeout(_failure(self, error)))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
 
@@ -134,12 +133,16 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
     identity = from_header((headers or {}).get(HEADER), task_name=name, task_id=task_id)
     if identity is None:
         return
-    error = encode_error(LookupError(f"No worker knows a task {name!r}; deploy it, then redrive this."))
+    error = LookupError(f"No worker knows a task {name!r}; deploy it, then redrive this.")
+    failure = failure_of(error, task=name, category=Category.FATAL)
 
     def work(store: LedgerStore) -> None:
         retention = settings().dead_letter_retention
         again = UNKNOWN_LIMIT - 1  # the first sending is not counted
-        store.fail_unknown(identity.digest, task_id=task_id, sends=again, error=error, retention=retention)
+        if store.fail_unknown(
+            identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
+        ):
+            _announce(Call(identity, name, task_id, None), State.FAILED, failure)
 
     breaker.guard(lambda: _on_own_connection(work))
 
@@ -158,40 +161,84 @@ def _is_atomic(task: Any) -> bool:
     return bool(task.idempotency_policy.mode == "atomic")
 
 
-def _for_dead_child(
-    request: Any, work: Callable[[LedgerStore, Identity, str], object], ending: undone.Ending | None
-) -> None:
+def _failure(request: Any, error: BaseException) -> Failure:
+    return failure_of(
+        error, task=request.task.name, category=Category.RETRYABLE, worker=getattr(request, "hostname", None)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    """The child is dead: another attempt follows."""
+
+    failure: Failure
+    was_told: bool
+
+    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
+        store.free_dead(
+            call.identity.digest,
+            owner_prefix=owner,
+            republish=settings().republish_after,
+            failure=self.failure,
+        )
+
+    def end_undone(self, request: Any, call: Call) -> None:
+        """The start of a redelivered copy was counted before it began: that is not a crash more."""
+        header = (request.request_dict or {}).get(HEADER)
+        is_ours = from_header(header, task_name=call.task, task_id=request.id) is not None
+        if not self.was_told and not is_redelivered(request.delivery_info, is_ours and header):
+            breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeout:
+    """The child is being killed for its hard time limit, and its message acknowledged."""
+
+    failure: Failure
+
+    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
+        digest = call.identity.digest
+        if store.fail_dead(
+            digest,
+            owner_prefix=owner,
+            reason=Reason.RETRIES_USED_UP,
+            failure=self.failure,
+            retention=settings().dead_letter_retention,
+        ):
+            entry = store.read(digest, task_id=call.task_id)
+            _announce(call, State.FAILED if entry is None else entry.state, self.failure)
+
+    def end_undone(self, request: Any, call: Call) -> None:
+        undone.record_soon(
+            breaker.guard,
+            request.task,
+            call,
+            undone.failed(self.failure),
+            told=lambda: _announce(call, State.FAILED, self.failure),
+        )
+
+
+def _announce(call: Call, state: State, failure: Failure) -> None:
+    announce(signals.dead_lettered, sender=call.task, using=None, call=call, state=state, failure=failure)
+
+
+def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
 
-    identity = _identity(request.task, request.request_dict, request.id, request.args, request.kwargs)
+    task = request.task
+    identity = _identity(task, request.request_dict, request.id, request.args, request.kwargs)
     if identity is None:
         return
 
-    if _is_atomic(request.task):
-        if ending is not None:
-            _for_undone_run(request, identity, ending)
+    if _is_atomic(task):
+        context = request._context  # noqa: SLF001  what Celery gives its own hooks
+        ending.end_undone(request, undone.call_of(task, identity, context))
         return
 
-    def end(store: LedgerStore) -> None:
-        work(store, identity, f"{instance()}:{pid}:")
-
-    breaker.guard(lambda: _on_own_connection(end))
-
-
-def _for_undone_run(request: Any, identity: Identity, ending: undone.Ending) -> None:
-    """The start of a redelivered copy was counted before it began: that is not a crash more."""
-    task = request.task
-    header = (request.request_dict or {}).get(HEADER)
-    is_ours = from_header(header, task_name=task.name, task_id=request.id) is not None
-    if ending is undone.crashed and is_redelivered(request.delivery_info, is_ours and header):
-        return
-    call = undone.call_of(task, identity, request._context)  # noqa: SLF001  what Celery gives its own hooks
-    if ending is undone.crashed:
-        breaker.guard(lambda: undone.record(task, call, ending))
-    else:
-        undone.record_soon(breaker.guard, task, call, ending)
+    call = Call(identity, task.name, request.id, None)
+    breaker.guard(lambda: _on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
 
 
 def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
@@ -210,21 +257,3 @@ def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> 
         return identify(task.name, rules, args or (), kwargs or {}, task_id=task_id)
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
-
-
-def _free(store: LedgerStore, identity: Identity, owner: str) -> None:
-    store.free_dead(identity.digest, owner_prefix=owner, republish=settings().republish_after)
-
-
-def _failure_of(error: str) -> Callable[[LedgerStore, Identity, str], None]:
-    def fail(store: LedgerStore, identity: Identity, owner: str) -> None:
-        store.fail_dead(
-            identity.digest,
-            owner_prefix=owner,
-            reason=Reason.RETRIES_USED_UP,
-            category=Category.RETRYABLE,
-            error=error,
-            retention=settings().dead_letter_retention,
-        )
-
-    return fail

@@ -14,9 +14,11 @@ from django.db import Error as DatabaseError
 from .conf import settings
 from .encoding import storable
 from .exceptions import LeaseLost, StoreDown
+from .failure import failure_of
+from .judgement import category_of
 from .ledger import Ledger
 from .message import Message
-from .outcomes import Claim, Entry
+from .outcomes import Claim, Entry, Failure
 from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -51,14 +53,15 @@ class Settlement:
         """SUCCEEDED with the value as the stored result."""
         self._settle(lambda: self._complete(value, reason))
 
-    def retry(self, message: Message, *, delay: float) -> None:
+    def retry(self, message: Message, *, delay: float, error: BaseException | None = None) -> None:
         """RETRY, committed before the message is published: a broker that is down loses nothing."""
+        failure = None if error is None else self._failure(error, Reason.RETRY_ASKED)
         text = None if self.ledger.policy.sensitive else message.encode(limit=settings().max_payload)
         eager = bool(self.request.is_eager)
         wait = 0 if eager else int(delay)  # rounded down: the copy must never arrive before it is due
         self._move(
             lambda ledger, claim: ledger.retry(
-                claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED
+                claim, message=text or "", wait=wait, reason=Reason.RETRY_ASKED, failure=failure
             )
         )
         if not eager:
@@ -83,7 +86,19 @@ class Settlement:
 
     def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
         """FAILED or REVIEW with the recorded error."""
-        self._move(lambda ledger, claim: ledger.fail(claim, error, state=state, reason=reason))
+        failure = self._failure(error, reason)
+        self._move(
+            lambda ledger, claim: ledger.fail(claim, error, failure=failure, state=state, reason=reason)
+        )
+
+    def _failure(self, error: BaseException, reason: Reason) -> Failure:
+        category = category_of(error, reason)
+        return failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
+
+    def enter_external(self) -> None:
+        """Tell the ledger, before it begins, of an effect that must not be repeated."""
+        if not self.ledger.store.enter_external(self.claim):
+            raise self.lost()
 
     def is_completed(self) -> bool:
         """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.

@@ -41,16 +41,6 @@ class Category(IntEnum):
     RETRYABLE = 2
     MANUAL_REVIEW = 3
 
-    @classmethod
-    def of(cls, reason: Reason) -> Category:
-        """The category that a reason for ending implies."""
-        return _CATEGORIES.get(reason, cls.FATAL)
-
-
-_CATEGORIES = {
-    Reason.RETRIES_USED_UP: Category.RETRYABLE,
-    Reason.IN_DOUBT: Category.MANUAL_REVIEW,
-}
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})

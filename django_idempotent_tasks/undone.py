@@ -11,9 +11,9 @@ from kombu.asynchronous import get_event_loop
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
 from .conf import settings
 from .message import stored_text
-from .outcomes import Call, Claim, Identity
+from .outcomes import Call, Claim, Failure, Identity
 from .owner import new_owner
-from .states import Category, Reason, State
+from .states import Reason, State
 from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -40,12 +40,22 @@ def record(task: Any, call: Call, ending: Ending) -> Recorded:
         )
 
 
-def record_soon(guard: Callable[[Callable[[], object]], None], task: Any, call: Call, ending: Ending) -> None:
-    """Record now, or as soon as the dead child's transaction has ended."""
+def record_soon(
+    guard: Callable[[Callable[[], object]], None],
+    task: Any,
+    call: Call,
+    ending: Ending,
+    *,
+    told: Callable[[], None] = lambda: None,
+) -> None:
+    """Record now, or as soon as the dead child's transaction has ended; then call ``told``."""
     pauses = iter(PAUSES)
 
     def attempt() -> None:
-        if record(task, call, ending) is not Recorded.HELD:
+        recorded = record(task, call, ending)
+        if recorded is Recorded.DONE:
+            told()
+        if recorded is not Recorded.HELD:
             return
         pause, hub = next(pauses, None), get_event_loop()
         if pause is None or hub is None:
@@ -56,12 +66,17 @@ def record_soon(guard: Callable[[Callable[[], object]], None], task: Any, call: 
     guard(attempt)
 
 
-def crashed(store: LedgerStore, claim: Claim) -> bool:
+def crashed(failure: Failure) -> Ending:
     """RETRY with a crash counted."""
-    return store.free_dead(claim.digest, owner_prefix=claim.owner, republish=settings().republish_after)
+
+    def free(store: LedgerStore, claim: Claim) -> bool:
+        republish = settings().republish_after
+        return store.free_dead(claim.digest, owner_prefix=claim.owner, republish=republish, failure=failure)
+
+    return free
 
 
-def failed(error: str) -> Ending:
+def failed(failure: Failure) -> Ending:
     """FAILED with a recorded error, its retries used up."""
 
     def fail(store: LedgerStore, claim: Claim) -> bool:
@@ -69,8 +84,7 @@ def failed(error: str) -> Ending:
             claim,
             state=State.FAILED,
             reason=Reason.RETRIES_USED_UP,
-            category=Category.RETRYABLE,
-            error=error,
+            failure=failure,
             retention=settings().dead_letter_retention,
         )
 

@@ -98,7 +98,7 @@ def _may_reopen(entry: Entry, *, on_failed: str) -> bool:
         case State.SUCCEEDED:
             return bool(entry.is_open)
         case State.FAILED:
-            return on_failed == "rerun" and entry.reason is Reason.RETRIES_USED_UP
+            return entry.is_discarded or (on_failed == "rerun" and entry.reason is Reason.RETRIES_USED_UP)
         case _:
             return False
 

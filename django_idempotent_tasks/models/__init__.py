@@ -13,7 +13,21 @@ if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
     )
 
 from .duplicates import DuplicateAttempt
+from .failures import DEAD, DeadLetter, FailedJob
+from .hourly import HourlyCount
 from .leader import Leader
 from .ledger import AnsweredCall, IdempotencyKey
+from .operations import OperationState, RedriveOperation
 
-__all__ = ["AnsweredCall", "DuplicateAttempt", "IdempotencyKey", "Leader"]
+__all__ = [
+    "DEAD",
+    "AnsweredCall",
+    "DeadLetter",
+    "DuplicateAttempt",
+    "FailedJob",
+    "HourlyCount",
+    "IdempotencyKey",
+    "Leader",
+    "OperationState",
+    "RedriveOperation",
+]

@@ -51,6 +51,10 @@ class IdempotencyKey(models.Model):
 
     class Meta:
         verbose_name = "idempotency key"
+        permissions: ClassVar = [
+            ("release_key", "Can take a key from its holder"),
+            ("cancel_key", "Can cancel keys"),
+        ]
         indexes: ClassVar = [
             models.Index(fields=["state", "due_at"], name="idem_key_state_due"),
             models.Index(fields=["task_id"], name="idem_key_task_id"),

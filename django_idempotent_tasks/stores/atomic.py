@@ -6,13 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
-
 from ..outcomes import Call, Claim, Entry, Grant
 from ..states import Reason
 from . import statements
-from .sql import Parameters, Row, SqlStore, seen_as, to_grant
+from .failures import FailureSqlStore
+from .sql import Parameters, Row, seen_as, to_grant
+from .transactions import transaction_on
 
 # ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
 # uncommitted UPDATE of one.
@@ -67,7 +66,7 @@ _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
 
 
-class AtomicSqlStore(SqlStore):
+class AtomicSqlStore(FailureSqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
@@ -126,20 +125,3 @@ class AtomicSqlStore(SqlStore):
         kept = max(retention, window)
         values = {"owner": owner, "retention": retention, "kept": kept, "window": window}
         return self._call_parameters(call) | values
-
-
-@contextmanager
-def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """``atomic()``, also on a side connection, which no alias names."""
-    if connections[connection.alias] is connection:
-        with transaction.atomic(using=connection.alias):
-            yield
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("BEGIN")
-        try:
-            yield
-            cursor.execute("COMMIT")
-        except BaseException:
-            cursor.execute("ROLLBACK")
-            raise

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
+from ..outcomes import Answer, Call, Claim, Due, Entry, Failure, Grant
 from ..states import Reason, State
 
 
@@ -127,20 +127,37 @@ class LedgerStore(ABC):
         """RUNNING to SUCCEEDED; False when the claim is no longer the owner."""
 
     @abstractmethod
-    def retry(self, claim: Claim, *, message: str | None, reason: Reason, wait: int, republish: int) -> bool:
+    def retry(
+        self,
+        claim: Claim,
+        *,
+        message: str | None,
+        reason: Reason,
+        wait: int,
+        republish: int,
+        failure: Failure | None = None,
+    ) -> bool:
         """RUNNING to RETRY, due after ``wait``, sent by the sweeper ``republish`` after that.
 
-        ``message`` None keeps the stored one; "" forgets it (the new one cannot be stored).
+        ``message`` None keeps the stored one; "" forgets it (the new one cannot be stored). Here and
+        below a ``failure`` is recorded in the same transaction, once; what the database does not take
+        of it is left out, and never costs the transition.
         """
 
     @abstractmethod
-    def fail(
-        self, claim: Claim, *, state: State, reason: Reason, category: int, error: str, retention: int
-    ) -> bool:
+    def fail(self, claim: Claim, *, state: State, reason: Reason, failure: Failure, retention: int) -> bool:
         """RUNNING to FAILED or REVIEW with the recorded error."""
 
     @abstractmethod
-    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int, unseen: int = 0) -> bool:
+    def free_dead(
+        self,
+        digest: UUID,
+        *,
+        owner_prefix: str,
+        republish: int,
+        unseen: int = 0,
+        failure: Failure | None = None,
+    ) -> bool:
         """RUNNING to RETRY for an owner that is known to be dead: a crash, with growing waits.
 
         REVIEW instead where the owner died inside ``external()``. ``unseen`` attempts before it have left
@@ -149,16 +166,46 @@ class LedgerStore(ABC):
 
     @abstractmethod
     def fail_dead(
-        self,
-        digest: UUID,
-        *,
-        owner_prefix: str,
-        reason: Reason,
-        category: int,
-        error: str,
-        retention: int,
+        self, digest: UUID, *, owner_prefix: str, reason: Reason, failure: Failure, retention: int
     ) -> bool:
-        """RUNNING to FAILED for an owner that cannot do it itself; False when the row has another owner."""
+        """RUNNING to FAILED for an owner that cannot do it itself; False when the row has another owner.
+
+        REVIEW instead where it was inside ``external()``.
+        """
+
+    @abstractmethod
+    def enter_external(self, claim: Claim) -> bool:
+        """Note that the owner is about to cause an effect outside; False when it is no longer the owner.
+
+        From now on until the claim is settled its death means REVIEW.
+        """
+
+    @abstractmethod
+    def redrive(self, digest: UUID, *, token: int, message: str) -> bool:
+        """FAILED or REVIEW to PENDING, to be sent now as ``message``: same call, attempts and crashes from 0.
+
+        This and the two below change nothing, and say False, when the row has moved on from ``token``.
+        """
+
+    @abstractmethod
+    def discard(self, digest: UUID, *, token: int, retention: int) -> bool:
+        """Put a dead letter away: FAILED, open to a later call, pruned in its time."""
+
+    @abstractmethod
+    def resolve(
+        self, digest: UUID, *, token: int, result: str | None, reason: Reason, retention: int, window: int
+    ) -> bool:
+        """FAILED or REVIEW to SUCCEEDED, with a result that a person gives."""
+
+    @abstractmethod
+    def record_plain(
+        self, task: str, task_id: str, *, attempt: int, state: State, failure: Failure, message: str | None
+    ) -> None:
+        """Record a failure of a task that is not ours, with the message that would run it again."""
+
+    @abstractmethod
+    def prune_failed(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` failed jobs older than ``keep``; how many."""
 
     @abstractmethod
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
@@ -183,7 +230,9 @@ class LedgerStore(ABC):
         """
 
     @abstractmethod
-    def fail_unknown(self, digest: UUID, *, task_id: str, sends: int, error: str, retention: int) -> bool:
+    def fail_unknown(
+        self, digest: UUID, *, task_id: str, sends: int, failure: Failure, retention: int
+    ) -> bool:
         """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
 
     @abstractmethod

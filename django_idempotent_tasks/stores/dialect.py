@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from uuid import UUID
 
-from ..models import AnsweredCall, DuplicateAttempt, IdempotencyKey, Leader
+from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader
 from . import clock
-from .statements import CRASH_WAIT
+from .statements import CRASH_WAIT, DOUBTED
 
 
 class _After:
@@ -72,6 +72,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         key=IdempotencyKey._meta.db_table,
         answered=AnsweredCall._meta.db_table,
         duplicate=DuplicateAttempt._meta.db_table,
+        failed=FailedJob._meta.db_table,
         leader=Leader._meta.db_table,
         now=dialect.now(),
         after=_After(dialect),
@@ -79,6 +80,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
         skip_locked=dialect.skip_locked,
+        doubted=DOUBTED.format(now=dialect.now()),
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),

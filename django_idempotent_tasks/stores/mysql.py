@@ -16,7 +16,7 @@ from ..outcomes import Call, Claim, Due, Entry, Grant
 from ..states import State
 from . import mysql_statements as words
 from . import statements
-from .atomic import AtomicSqlStore, transaction_on
+from .atomic import AtomicSqlStore
 from .sql import Parameters, Row, due
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
@@ -278,6 +278,15 @@ class MysqlStore(AtomicSqlStore):
         return self._has_begun or self.connection.in_atomic_block or not self.connection.get_autocommit()
 
     @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        begun, self._has_begun = self._has_begun, True
+        try:
+            with super()._transaction():
+                yield
+        finally:
+            self._has_begun = begun
+
+    @contextmanager
     def _in_transaction(self) -> Iterator[None]:
         """The open transaction or a new one: BEGIN inside one would commit it."""
         if self._is_in_transaction:
@@ -285,7 +294,7 @@ class MysqlStore(AtomicSqlStore):
             return
         self._has_begun = True
         try:
-            with transaction_on(self.connection):
+            with super()._transaction():
                 yield
         finally:
             self._has_begun = False

@@ -77,58 +77,11 @@ class SqlStore(LedgerStore):
             statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
 
-    def retry(self, claim: Claim, *, message: str | None, reason: Reason, wait: int, republish: int) -> bool:
-        return self._settle(
-            statements.RETRY,
-            claim,
-            message=message,
-            reason=int(reason),
-            wait=wait,
-            republish=wait + republish,
-        )
-
-    def fail(
-        self, claim: Claim, *, state: State, reason: Reason, category: int, error: str, retention: int
-    ) -> bool:
-        return self._settle(
-            statements.FAIL,
-            claim,
-            state=int(state),
-            reason=int(reason),
-            category=category,
-            error=error,
-            retention=retention,
-        )
-
-    def free_dead(self, digest: UUID, *, owner_prefix: str, republish: int, unseen: int = 0) -> bool:
-        named = self._of_the_dead(digest, owner_prefix) | {"republish": republish, "unseen": unseen}
-        return self._count(statements.FREE_DEAD, named) == 1
-
-    def fail_dead(
-        self,
-        digest: UUID,
-        *,
-        owner_prefix: str,
-        reason: Reason,
-        category: int,
-        error: str,
-        retention: int,
-    ) -> bool:
-        values = {"reason": int(reason), "category": category, "error": error, "retention": retention}
-        return self._count(statements.FAIL_DEAD, self._of_the_dead(digest, owner_prefix) | values) == 1
-
-    def _of_the_dead(self, digest: UUID, owner_prefix: str) -> Parameters:
-        return {"digest": self.dialect.uuid(digest), "owner": f"{owner_prefix}%"}
-
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
     def release(self, digest: UUID, *, token: int) -> bool:
         return self._count(statements.RELEASE, {"digest": self.dialect.uuid(digest), "token": token}) == 1
-
-    def fail_unknown(self, digest: UUID, *, task_id: str, sends: int, error: str, retention: int) -> bool:
-        values = {"task_id": task_id, "sends": sends, "error": error, "retention": retention}
-        return self._count(statements.FAIL_UNKNOWN, {"digest": self.dialect.uuid(digest)} | values) == 1
 
     def prune_answered(self, *, bite: int) -> int:
         return self._count(statements.PRUNE_ANSWERED, {"bite": bite})
@@ -251,7 +204,7 @@ def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
         :11
     ]
-    is_open, opens_in, was_answered, no_message = row[11:]
+    is_open, opens_in, was_answered, no_message, is_discarded = row[11:]
     return Entry(
         state=State(state),
         reason=Reason(reason),
@@ -268,6 +221,7 @@ def _entry(row: Row) -> Entry:
         opens_in=None if opens_in is None else float(opens_in),
         was_answered=bool(was_answered),
         no_message=bool(no_message),
+        is_discarded=bool(is_discarded),
     )
 
 

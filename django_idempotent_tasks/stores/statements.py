@@ -43,7 +43,7 @@ READ = """
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
        k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
        EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
-       k.message IS NULL
+       k.message IS NULL, k.discarded_at IS NOT NULL
   FROM {key} k WHERE k.digest = %(digest)s
 """
 
@@ -105,11 +105,16 @@ UPDATE {{key}} SET reason = %(reason)s, message = NULLIF(COALESCE(%(message)s, m
 """
 
 FAIL = f"""
-UPDATE {{key}} SET reason = %(reason)s, category = %(category)s, result = %(error)s, owner = NULL,
-       in_external = {{false}}, finished_at = {{now}}, open_at = NULL,
+UPDATE {{key}} SET reason = %(reason)s, category = %(category)s, signature = %(signature)s,
+       result = %(error)s, owner = NULL, in_external = {{false}}, finished_at = {{now}}, open_at = NULL,
        due_at = CASE WHEN %(state)s = 4 THEN NULL ELSE {{after[retention]}} END, state = %(state)s
  WHERE {OWNED}
 """
+
+#: Whose owner is gone while it was inside ``external()``: a dead letter, for a person to say what happened.
+DOUBTED = """category = CASE WHEN k.in_external THEN 3 ELSE k.category END,
+       signature = CASE WHEN k.in_external THEN 'interrupted' ELSE k.signature END,
+       finished_at = CASE WHEN k.in_external THEN {now} ELSE k.finished_at END"""
 
 #: Seconds that a key waits after a crash: none after the first, then 2, 4, 8 ... at most 60.
 CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.crashes) ELSE 60 END"
@@ -119,6 +124,7 @@ OF_THE_DEAD = "k.digest = %(digest)s AND k.state = 2 AND k.owner LIKE %(owner)s"
 
 FREE_DEAD = f"""
 UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL, attempts = attempts + %(unseen)s,
+       {{doubted}},
        open_at = CASE WHEN in_external THEN NULL ELSE {{after_crash}} END,
        due_at = CASE WHEN in_external THEN NULL ELSE {{after_crash_republish}} END,
        crashes = crashes + 1, state = CASE WHEN in_external THEN 4 ELSE 3 END
@@ -126,9 +132,10 @@ UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL, attempts = 
 """
 
 FAIL_DEAD = f"""
-UPDATE {{key}} AS k SET reason = %(reason)s, category = %(category)s, result = %(error)s, owner = NULL,
-       in_external = {{false}}, finished_at = {{now}}, open_at = NULL, due_at = {{after[retention]}},
-       state = 5
+UPDATE {{key}} AS k SET reason = %(reason)s, result = %(error)s, owner = NULL, finished_at = {{now}},
+       open_at = NULL, category = CASE WHEN in_external THEN 3 ELSE %(category)s END,
+       signature = %(signature)s, due_at = CASE WHEN in_external THEN NULL ELSE {{after[retention]}} END,
+       state = CASE WHEN in_external THEN 4 ELSE 5 END
  WHERE {OF_THE_DEAD}
 """
 
@@ -162,7 +169,7 @@ UNSTARTED = "task_id = %(task_id)s AND digest = %(digest)s AND state = 1"
 #: An operator takes the key from its holder, whose completion is refused from now on. As after a death,
 #: what may have happened inside ``external()`` is for a person to say.
 RELEASE = """
-UPDATE {key} SET reason = 9, token = token + 1, owner = NULL, sends = -1,
+UPDATE {key} AS k SET reason = 9, token = token + 1, owner = NULL, sends = -1, {doubted},
        open_at = CASE WHEN in_external THEN NULL ELSE {now} END,
        due_at = CASE WHEN in_external THEN NULL ELSE {now} END,
        state = CASE WHEN in_external THEN 4 ELSE 3 END
@@ -171,8 +178,8 @@ UPDATE {key} SET reason = 9, token = token + 1, owner = NULL, sends = -1,
 
 #: After so many sendings no worker has known the task's name.
 FAIL_UNKNOWN = f"""
-UPDATE {{key}} SET reason = 6, category = 1, result = %(error)s, token = token + 1, finished_at = {{now}},
-       open_at = NULL, due_at = {{after[retention]}}, state = 5
+UPDATE {{key}} SET reason = 6, category = %(category)s, signature = %(signature)s, result = %(error)s,
+       token = token + 1, finished_at = {{now}}, open_at = NULL, due_at = {{after[retention]}}, state = 5
  WHERE {UNLOCKED} AND task_id = %(task_id)s AND state IN (1, 3) AND sends >= %(sends)s
 """
 
@@ -202,7 +209,7 @@ VALUES (%(digest)s, %(scope)s, %(task_id)s, %(place)s, %(reason)s, {now}, {false
 FREED = "(k.state = 2 AND (k.message IS NOT NULL OR k.in_external))"
 
 SWEEP = f"""
-SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END,
+SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END, {{doubted}},
        token = k.token + CASE WHEN {FREED} THEN 1 ELSE 0 END,
        owner = CASE WHEN {FREED} THEN NULL ELSE k.owner END,
        open_at = CASE WHEN NOT {FREED} THEN k.open_at WHEN k.in_external THEN NULL

@@ -15,6 +15,7 @@ from django_idempotent_tasks.management import search
 from django_idempotent_tasks.outcomes import Call, Claim, Identity
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill
 from tests.stores.statements import postgresql_plan
@@ -166,7 +167,7 @@ def test_arguments_and_results_are_shown_only_with_payload(keys: Keys) -> None:
 @both
 def test_the_error_of_a_failed_key_is_shown(keys: Keys) -> None:
     claim = keys.claimed()
-    assert keys.fail(claim, error='{"error": "shop.CardDeclined", "message": "no funds"}')
+    assert keys.fail(claim, failure=a_failure("shop.CardDeclined", "no funds"))
     assert facts(keys, "keys", "show", claim.digest)[1]["error"] == "shop.CardDeclined: no funds"
 
 

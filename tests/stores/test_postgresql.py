@@ -10,11 +10,19 @@ from django.db import connection, transaction
 
 from django_idempotent_tasks.ledger import Claimed, Ledger, Refused
 from django_idempotent_tasks.outcomes import Call
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.stores.postgresql import PostgresStore
-from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
+from django_idempotent_tasks.testing.contract.bench import (
+    LEASE,
+    REPUBLISH,
+    RETENTION,
+    WINDOW,
+    Bench,
+    a_failure,
+    new_owner,
+)
 from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill, read_from_end_to_end
 from tests.stores.policies import POLICY
@@ -46,11 +54,22 @@ def from_outside(digest: UUID) -> list[Work]:
     return [
         lambda store: store.cancel_waiting("A", window=WINDOW),
         lambda store: store.expire(digest, task_id="A", window=WINDOW),
-        lambda store: store.fail_unknown(digest, task_id="A", sends=1, error="{}", retention=9),
         lambda store: store.prune(State.SUCCEEDED, bite=9),
         lambda store: store.prune_answered(bite=9),
         lambda store: store.prune_duplicates(keep=WINDOW, bite=9),
+        lambda store: store.redrive(digest, token=1, message="{}"),
+        lambda store: store.discard(digest, token=1, retention=RETENTION),
+        lambda store: store.resolve(
+            digest, token=1, result="1", reason=Reason.DONE, retention=RETENTION, window=WINDOW
+        ),
     ]
+
+
+def fails_unknown(digest: UUID) -> Work:
+    """The verb of a worker that does not know the task."""
+    return lambda store: store.fail_unknown(
+        digest, task_id="A", sends=1, failure=a_failure(), retention=RETENTION
+    )
 
 
 class TestStatements(Ledgers):
@@ -102,7 +121,6 @@ class TestStatements(Ledgers):
         work: list[Work] = [
             lambda _: self.complete(claims[0]),
             lambda _: self.retry(claims[1]),
-            lambda _: self.fail(claims[2]),
             lambda store: store.renew(claims),
             lambda store: store.cancel(claims[3].digest, window=WINDOW),
             lambda store: store.send_failed(claims[1].digest, token=1),
@@ -112,9 +130,15 @@ class TestStatements(Ledgers):
             lambda store: store.lead("sweeper", holder="one", lease=LEASE),
             lambda store: store.resign("sweeper", holder="one"),
             lambda store: store.release(claims[5].digest, token=1),
+            lambda store: store.prune_failed(keep=WINDOW, bite=9),
             *from_outside(claims[5].digest),
         ]
         assert [len(said("default", verb)) for verb in work] == [1] * len(work)
+
+    def test_a_failure_and_its_record_are_one_transaction(self) -> None:
+        claim = self.claimed()
+        words = [statement.split()[0] for statement in said("default", lambda _: self.fail(claim))]
+        assert words == ["BEGIN", "UPDATE", "INSERT", "COMMIT"]
 
 
 class TestTimes(Ledgers):
@@ -218,7 +242,8 @@ class TestPlans(Ledgers):
         assert all("state = " in condition and "due_at <= " in condition for condition in ranges)
 
     def test_no_verb_from_outside_reads_a_table_sequentially(self) -> None:
-        for verb in from_outside(self.claimed().digest):
+        digest = self.claimed().digest
+        for verb in (*from_outside(digest), fails_unknown(digest)):
             nodes = {access.node for access in postgresql_plan(verb)}
             assert "Seq Scan" not in nodes, said("default", verb)
 

@@ -84,12 +84,16 @@ class TestStatements(Ledgers):
             "COMMIT",
         ]
 
-    def test_every_settlement_is_one_statement(self) -> None:
+    def test_a_failure_and_its_record_are_one_transaction(self) -> None:
+        claim = self.claimed()
+        words = ["BEGIN", "UPDATE", "INSERT", "COMMIT"]
+        assert verbs("sqlite", lambda _: self.fail(claim)) == words
+
+    def test_every_other_settlement_is_one_statement(self) -> None:
         claims = [self.claimed() for _ in range(4)]
         for verb in (
             lambda _: self.complete(claims[0]),
             lambda _: self.retry(claims[1]),
-            lambda _: self.fail(claims[2]),
             lambda store: store.renew(claims),
             lambda store: store.cancel(claims[3].digest, window=WINDOW),
             lambda store: store.sweep(bite=9, republish=REPUBLISH),

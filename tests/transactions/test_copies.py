@@ -12,11 +12,14 @@ from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.test_duplicates import LINK
 from tests.transactions.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
+
+CRASH = a_failure("billiard.exceptions.WorkerLostError", "signal 9")
 
 each_copy = pytest.mark.parametrize("redelivered", [False, True], ids=["sent twice", "redelivered"])
 
@@ -153,6 +156,6 @@ def test_a_key_whose_starts_never_ended_is_not_started_again(
 def test_a_start_after_a_known_death_is_one_attempt_more(till: Till, shop: Counter) -> None:
     task = till.seller(shop)
     call = Call(task.idempotency_identity((7,)), task.name, "A", None)
-    assert undone.record(task, call, undone.crashed) is Recorded.DONE
+    assert undone.record(task, call, undone.crashed(CRASH)) is Recorded.DONE
     till.deliver(task, 7, redelivered=True)
     assert shop.starts[0]["attempt"] == shop.row.attempts == 2

@@ -62,7 +62,7 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"mode": "atomc"}, "'leased', 'atomic'"),
         ({"reserve": "yes"}, "True or False"),
         ({"reserve": True, "sensitive": ("order_id",)}, "pass an id instead"),
-        ({"at_most_once": True}, "leave it out"),
+        ({"at_most_once": True, "mode": "atomic"}, "mode='leased'"),
         ({"retentoin": 5}, "Did you mean 'retention'?"),
         ({"on_duplicates": "raise"}, "Did you mean 'on_duplicate'?"),
         ({"leese": 5}, "Did you mean 'lease'?"),

@@ -9,7 +9,7 @@ from ...outcomes import Answer, Call, Claim, Entry, Grant
 from ...states import Reason, State
 from ...stores.clock import shifted
 from .atomic_bench import AtomicBench
-from .bench import RETENTION, WINDOW
+from .bench import RECORDED, RETENTION, WINDOW
 
 
 class AtomicReclaims(AtomicBench):
@@ -108,7 +108,7 @@ class AtomicReclaims(AtomicBench):
     def test_a_call_replaced_by_an_atomic_run_is_answered_with_how_it_ended(self) -> None:
         ends: tuple[tuple[Claim, Answer], ...] = (
             (self.run(result="5"), Answer(State.SUCCEEDED, Reason.DONE, "5")),
-            (self.failed(self.claimed()), Answer(State.FAILED, Reason.RETRIES_USED_UP, '{"error": "x"}')),
+            (self.failed(self.claimed()), Answer(State.FAILED, Reason.RETRIES_USED_UP, RECORDED)),
             (self.cancelled(self.claimed()), Answer(State.CANCELLED, Reason.CANCELLED, None)),
         )
         for claim, answer in ends:

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from django.db.models.functions import Now
 
 from ...models import IdempotencyKey
-from ...outcomes import Call, Claim, Entry, Grant, Identity
+from ...outcomes import Call, Claim, Entry, Failure, Grant, Identity
 from ...states import Category, Reason, State
 from ...stores import LedgerStore, clock
 
@@ -24,6 +24,22 @@ WINDOW = 5000
 REPUBLISH = 300
 
 MESSAGE = '{"v": 1, "args": [7], "kwargs": {}, "options": {}}'
+
+
+def a_failure(
+    error: str = "builtins.ValueError",
+    description: str = "no",
+    *,
+    category: Category = Category.RETRYABLE,
+    signature: str = "0123456789abcdef",
+    traceback: str = "Traceback ...",
+) -> Failure:
+    """What is recorded of a failed attempt."""
+    return Failure(error, description, traceback, signature, category, "w@host")
+
+
+#: What the key's own row keeps of that.
+RECORDED = '{"error": "builtins.ValueError", "message": "no"}'
 
 
 class Bench:
@@ -162,15 +178,14 @@ class Bench:
         *,
         state: State = State.FAILED,
         reason: Reason = Reason.RETRIES_USED_UP,
-        error: str = '{"error": "x"}',
+        failure: Failure | None = None,
     ) -> bool:
         """Whether the failure was accepted."""
         return self.store().fail(
             claim,
             state=state,
             reason=reason,
-            category=int(Category.of(reason)),
-            error=error,
+            failure=failure or a_failure(),
             retention=RETENTION,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...outcomes import Claim
 from ...states import Category, Reason, State
 from ...stores.clock import shifted
-from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, Bench
+from .bench import LEASE, MESSAGE, RECORDED, REPUBLISH, RETENTION, Bench, a_failure
 
 
 class DeadOwners(Bench):
@@ -50,7 +50,7 @@ class DeadOwners(Bench):
             assert self._fail(claim) is True
         row = self.row(claim)
         assert (row.state, row.reason, row.category) == (State.FAILED, Reason.PERMANENT, Category.FATAL)
-        assert (row.result, row.message) == ('{"error": "x"}', MESSAGE)
+        assert (row.result, row.message, row.signature) == (RECORDED, MESSAGE, a_failure().signature)
         assert (row.owner, row.open_at) == (None, None)
 
     def test_an_owner_that_was_taken_for_dead_can_neither_settle_nor_renew(self) -> None:
@@ -97,8 +97,7 @@ class DeadOwners(Bench):
             claim.digest,
             owner_prefix=_process(claim),
             reason=Reason.PERMANENT,
-            category=int(Category.FATAL),
-            error='{"error": "x"}',
+            failure=a_failure(category=Category.FATAL),
             retention=RETENTION,
         )
 

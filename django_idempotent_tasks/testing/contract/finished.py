@@ -8,7 +8,7 @@ from uuid import uuid4
 from ...outcomes import Answer, Call
 from ...states import Reason, State
 from ...stores.clock import shifted
-from .bench import RETENTION, WINDOW, Bench
+from .bench import RECORDED, RETENTION, WINDOW, Bench
 
 
 class Reclaims(Bench):
@@ -102,7 +102,7 @@ class ReplacedCalls(Bench):
     def test_a_replaced_call_is_answered_with_how_it_ended(self) -> None:
         ends = (
             (self.completed, Answer(State.SUCCEEDED, Reason.DONE, "1")),
-            (self.failed, Answer(State.FAILED, Reason.RETRIES_USED_UP, '{"error": "x"}')),
+            (self.failed, Answer(State.FAILED, Reason.RETRIES_USED_UP, RECORDED)),
             (self.cancelled, Answer(State.CANCELLED, Reason.CANCELLED, None)),
         )
         for end, answer in ends:

@@ -9,7 +9,7 @@ from ...outcomes import Call
 from ...states import Reason, State
 from ...stores import LedgerStore
 from .atomic_bench import AtomicBench, Undone
-from .bench import LEASE, RETENTION, WINDOW, new_owner
+from .bench import LEASE, RETENTION, WINDOW, a_failure, new_owner
 
 
 class Holding(AtomicBench):
@@ -76,4 +76,4 @@ class Holding(AtomicBench):
             grant = side.claim_open(call, owner=owner, lease=LEASE, seen=seen)
         claim = self.granted(call, owner, grant, LEASE)
         reason, state = Reason.RETRIES_USED_UP, State.FAILED
-        assert side.fail(claim, state=state, reason=reason, category=1, error="{}", retention=RETENTION)
+        assert side.fail(claim, state=state, reason=reason, failure=a_failure(), retention=RETENTION)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from ...encoding import decode_error
 from ...outcomes import Call
 from ...states import FINISHED, Category, Reason, State
 from ...stores.clock import shifted
-from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW
+from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, a_failure
 from .sweeping import Sweeping
 
-ERROR = '{"error": "unknown"}'
+UNKNOWN = a_failure("LookupError", "no such task", category=Category.FATAL)
 
 
 class Revoking(Sweeping):
@@ -125,7 +126,9 @@ class UnknownTasks(Sweeping):
                 assert self._fails(claim.call, sends=3) is True
             row = self.row(claim)
             assert (row.state, row.reason, row.category) == (State.FAILED, Reason.PERMANENT, Category.FATAL)
-            assert (row.result, row.message, row.token) == (ERROR, MESSAGE, claim.token + 1)
+            assert (row.message, row.token) == (MESSAGE, claim.token + 1)
+            assert decode_error(row.result) == "LookupError: no such task"
+            assert (row.category, row.signature) == (Category.FATAL, UNKNOWN.signature)
             assert row.open_at is None
 
     def test_an_unknown_task_that_runs_or_has_ended_is_left_alone(self) -> None:
@@ -143,7 +146,7 @@ class UnknownTasks(Sweeping):
 
     def _fails(self, call: Call, *, sends: int) -> bool:
         return self.store().fail_unknown(
-            call.identity.digest, task_id=call.task_id, sends=sends, error=ERROR, retention=RETENTION
+            call.identity.digest, task_id=call.task_id, sends=sends, failure=UNKNOWN, retention=RETENTION
         )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
+from ...encoding import decode_error
 from ...outcomes import Claim
 from ...states import FINISHED, Category, Reason, State
 from ...stores.clock import shifted
-from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, Bench
+from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, Bench, a_failure
 
 
 class Settling(Bench):
@@ -62,15 +63,19 @@ class Settling(Bench):
     def test_a_failure_keeps_the_error_and_the_message_until_its_retention_is_over(self) -> None:
         claim = self.claimed()
         with self.sets(claim, finished_at=0, due_at=RETENTION):
-            assert self.fail(claim, reason=Reason.PERMANENT, error='{"error": "x"}') is True
+            assert (
+                self.fail(claim, reason=Reason.PERMANENT, failure=a_failure(category=Category.FATAL)) is True
+            )
         row = self.row(claim)
         assert (row.state, row.reason, row.category) == (State.FAILED, Reason.PERMANENT, Category.FATAL)
-        assert (row.result, row.message) == ('{"error": "x"}', MESSAGE)
+        assert (decode_error(row.result), row.message) == ("builtins.ValueError: no", MESSAGE)
+        assert row.signature == a_failure().signature
         assert (row.owner, row.open_at) == (None, None)
 
     def test_a_key_in_review_waits_for_a_person_without_a_time(self) -> None:
         claim = self.claimed()
-        assert self.fail(claim, state=State.REVIEW, reason=Reason.IN_DOUBT) is True
+        failure = a_failure(category=Category.MANUAL_REVIEW)
+        assert self.fail(claim, state=State.REVIEW, reason=Reason.IN_DOUBT, failure=failure) is True
         row = self.row(claim)
         assert (row.state, row.reason) == (State.REVIEW, Reason.IN_DOUBT)
         assert row.category == Category.MANUAL_REVIEW

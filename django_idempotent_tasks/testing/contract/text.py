@@ -7,8 +7,9 @@ import json
 
 from django.db import DatabaseError
 
+from ...encoding import decode_error
 from ...stores.clock import shifted
-from .bench import LEASE, REPUBLISH, RETENTION, Bench
+from .bench import LEASE, REPUBLISH, RETENTION, Bench, a_failure
 
 WORDS = "Grüße, 東京, 🧾, e\u0301, \u202eright to left, tab\t, quote ' \" \\ %s %(x)s {now}"
 HOSTILE = {"nul": "a\x00b", "lone": "\ud800", "pair": "\U0001f9fe", "words": WORDS, "empty": ""}
@@ -24,8 +25,8 @@ class Text(Bench):
 
     def test_an_error_comes_back_as_it_was_stored(self) -> None:
         claim = self.claimed()
-        self.fail(claim, error=json.dumps(HOSTILE))
-        assert self.seen(claim.call).result == json.dumps(HOSTILE)
+        self.fail(claim, failure=a_failure(description=json.dumps(HOSTILE)))
+        assert decode_error(self.seen(claim.call).result) == f"builtins.ValueError: {json.dumps(HOSTILE)}"
 
     def test_the_answer_of_a_replaced_call_comes_back_as_it_was_stored(self) -> None:
         claim = self.completed(result=json.dumps(HOSTILE))

@@ -1,0 +1,99 @@
+"""A failure as it is recorded: what was raised, where, and the signature by which its like are grouped."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from collections.abc import Iterator
+from hashlib import sha256
+from types import TracebackType
+
+from .encoding import describe
+from .outcomes import Failure
+from .states import Category
+
+#: Characters of a traceback that are kept, of its head and of its tail: the error is at its end.
+HEAD, TAIL = 16 * 1024, 48 * 1024
+CUT = "\n    ... cut here ...\n"
+
+#: Longest class name that the ledger can hold.
+NAME_LIMIT = 255
+
+#: Frames of one error and errors of one chain that are written out.
+FRAMES, CHAIN = 100, 20
+
+_HERE = socket.gethostname()
+
+
+def failure_of(error: BaseException, *, task: str, category: Category, worker: str | None = None) -> Failure:
+    """What is recorded of an error. Never raises, whatever the error's own methods do."""
+    kind = type(error)
+    name = f"{kind.__module__}.{kind.__qualname__}"[:NAME_LIMIT]
+    return Failure(
+        error=storable_text(name),
+        description=storable_text(describe(error)),
+        traceback=storable_text(_bounded(_traceback(error))),
+        signature=signature_of(task, name, _place(error.__traceback__)),
+        category=category,
+        worker=storable_text(worker or _HERE)[:NAME_LIMIT],
+    )
+
+
+def signature_of(task: str, error: str, place: str) -> str:
+    """The same 16 hexadecimal characters for the same error of the same task at the same place.
+
+    Not of the message: that has ids and times in it.
+    """
+    return sha256(f"{task}\n{error}\n{place}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def storable_text(text: str) -> str:
+    """Text that every database takes: no NUL (PostgreSQL refuses it), no lone surrogates."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "replace").decode()
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        # Written out for each error by itself: Python's own chain of thousands takes as long.
+        return "".join(reversed([*_written(error)]))
+    except Exception:  # noqa: BLE001  a user's __str__, or a source file that cannot be read
+        return ""
+
+
+def _written(error: BaseException) -> Iterator[str]:
+    """Each error of the chain, the last one first."""
+    link: BaseException | None = error
+    words = ""
+    for _ in range(CHAIN):
+        if link is None:
+            return
+        yield "".join(traceback.format_exception(link, limit=-FRAMES, chain=False)) + words
+        link, words = _before(link)
+    yield f"... and what came before ...{words}"
+
+
+def _before(error: BaseException) -> tuple[BaseException | None, str]:
+    if error.__cause__ is not None:
+        return (
+            error.__cause__,
+            "\nThe above exception was the direct cause of the following exception:\n\n",
+        )
+    if error.__context__ is not None and not error.__suppress_context__:
+        return error.__context__, "\nDuring handling of the above exception, another exception occurred:\n\n"
+    return None, ""
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= HEAD + TAIL:
+        return text
+    return text[:HEAD] + CUT + text[-TAIL:]
+
+
+def _place(trace: TracebackType | None) -> str:
+    """Module and function of the innermost frame: lines move with every release, these do not."""
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame = trace.tb_frame
+    return f"{frame.f_globals.get('__name__', '')}:{frame.f_code.co_qualname}"

@@ -1,0 +1,85 @@
+"""Failures: one row a failed attempt, and the keys that ended with one and wait for a person."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from ..states import State
+from .ledger import STATES, IdempotencyKey
+
+#: States of a key that waits for a person.
+DEAD = (State.REVIEW, State.FAILED)
+
+
+class FailedJob(models.Model):
+    """One failed attempt, also of work that is tried again; ``state`` is where its key went.
+
+    Of a plain Celery task (``CAPTURE_ALL_FAILURES``) there is no key: ``digest``, ``token`` and
+    ``key_text`` are empty, and ``message`` has the call with its real arguments. No foreign key:
+    the row outlives its key.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    digest = models.UUIDField(null=True, editable=False)
+    token = models.IntegerField(null=True)
+    at = models.DateTimeField()
+    attempt = models.SmallIntegerField()
+    state = models.SmallIntegerField(choices=STATES)
+    category = models.SmallIntegerField()
+    signature = models.CharField(max_length=16)
+    task = models.CharField(max_length=255)
+    scope = models.CharField(max_length=120, null=True)  # noqa: DJ001  None and "" are two scopes
+    key_text = models.CharField("key", max_length=255, null=True)  # noqa: DJ001  a plain task has none
+    task_id = models.CharField(max_length=255)
+    worker = models.CharField(max_length=255)
+    error = models.CharField(max_length=255)
+    description = models.TextField()
+    traceback = models.TextField()
+    message = models.TextField(null=True)  # noqa: DJ001  the key's row has that of a guarded task
+
+    class Meta:
+        verbose_name = "failed job"
+        indexes: ClassVar = [
+            models.Index(fields=["digest", "id"], name="idem_failed_digest"),
+            models.Index(fields=["signature", "at"], name="idem_failed_signature"),
+            models.Index(fields=["task_id"], name="idem_failed_task_id"),
+            models.Index(fields=["at"], name="idem_failed_at"),
+        ]
+        permissions: ClassVar = [
+            ("view_payload", "Can see arguments and results of tasks"),
+            ("view_traceback", "Can see tracebacks of tasks"),
+            ("rerun_failedjob", "Can run a failed job again"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.task_id}: {self.error}"
+
+
+class DeadLetterManager(models.Manager["DeadLetter"]):
+    """Keys in FAILED or REVIEW that nobody has discarded."""
+
+    def get_queryset(self) -> models.QuerySet[DeadLetter]:
+        # The signature is what the partial index of dead letters asks for.
+        return super().get_queryset().filter(_IS_DEAD_LETTER)
+
+
+_IS_DEAD_LETTER = Q(state__in=DEAD, signature__isnull=False, discarded_at__isnull=True)
+
+
+class DeadLetter(IdempotencyKey):
+    """A key that failed for good, or whose end is in doubt; redrive, resolve or discard it."""
+
+    objects: ClassVar[DeadLetterManager] = DeadLetterManager()
+
+    class Meta:
+        proxy = True
+        verbose_name = "dead letter"
+        permissions: ClassVar = [
+            ("redrive_deadletter", "Can redrive dead letters"),
+            ("resolve_review", "Can decide on keys in review"),
+            ("discard_deadletter", "Can discard dead letters"),
+            ("edit_arguments", "Can change the arguments of a redrive"),
+        ]

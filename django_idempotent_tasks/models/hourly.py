@@ -1,0 +1,27 @@
+"""Totals of an hour, for charts that need not read the keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class HourlyCount(models.Model):
+    """What became of one task's keys that were made in one hour; written by the sweeper once it is over."""
+
+    id = models.BigAutoField(primary_key=True)
+    hour = models.DateTimeField()
+    task = models.CharField(max_length=255)
+    created = models.IntegerField()
+    succeeded = models.IntegerField()
+    failed = models.IntegerField()
+    duplicates = models.IntegerField()
+    crashes = models.IntegerField()
+
+    class Meta:
+        verbose_name = "hourly count"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["hour", "task"], name="idem_hourly_task")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H:00} {self.task}"

@@ -1,0 +1,45 @@
+"""Redrives of many dead letters: who asked for them, why, and how far they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class OperationState(models.IntegerChoices):
+    """Where a redrive operation stands. The numbers are stored, so they never change."""
+
+    RUNNING = 1, "running"
+    DONE = 2, "done"
+    STOPPED = 3, "stopped"
+
+
+class RedriveOperation(models.Model):
+    """A redrive of a selection, carried out by the sweeper in the order in which the keys ended.
+
+    It takes only what had ended when it was made: what fails again is not redriven by it once
+    more. ``rate`` is in keys a second; None is as fast as it goes.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=150)
+    reason = models.CharField(max_length=500)
+    selection = models.TextField()
+    rate = models.IntegerField(null=True)
+    total = models.IntegerField()
+    redriven = models.IntegerField(default=0)
+    skipped = models.IntegerField(default=0)
+    last_at = models.DateTimeField(null=True)
+    last_digest = models.UUIDField(null=True)
+    state = models.SmallIntegerField(choices=OperationState.choices, default=OperationState.RUNNING)
+    finished_at = models.DateTimeField(null=True)
+    stopped_by = models.CharField(max_length=150, null=True)  # noqa: DJ001  NULL: nobody did
+
+    class Meta:
+        verbose_name = "redrive operation"
+        indexes: ClassVar = [models.Index(fields=["state", "id"], name="idem_redrive_state")]
+
+    def __str__(self) -> str:
+        return f"redrive {self.id} of {self.total}"
