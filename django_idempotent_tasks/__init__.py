@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TaskMemoryError,
         TransientError,
     )
+    from .filing import dead_letter
     from .identity import TASK_ID
     from .lookup import get_key
     from .states import Category
@@ -58,6 +59,7 @@ __all__ = [
     "TaskMemoryError",
     "TransientError",
     "current",
+    "dead_letter",
     "get_key",
 ]
 
@@ -68,6 +70,7 @@ _HOMES = {
     "IdempotentTaskMixin": "task",
     "Submission": "submission",
     "current": "context",
+    "dead_letter": "filing",
     "get_key": "lookup",
 }
 

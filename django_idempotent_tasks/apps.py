@@ -14,8 +14,9 @@ class IdempotentTasksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register checks and connect Celery's worker signals. Touches neither database nor broker."""
-        from . import checks, log, worker  # models exist only from here on
+        from . import capture, checks, log, worker  # models exist only from here on
 
         checks.register()
         log.connect()
+        capture.connect()
         worker.connect()

@@ -15,12 +15,12 @@ from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
 from .context import Done, entered
-from .delivery import AGAIN, Delivery
+from .delivery import Delivery
 from .encoding import decode_result
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
 from .ledger import Claimed, Refusal, Waiting
-from .message import HEADER
+from .message import AGAIN, HEADER
 from .outcomes import Call, Claim, Grant
 from .reschedule import come_back
 from .states import Reason, State

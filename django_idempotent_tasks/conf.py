@@ -35,6 +35,7 @@ class Settings:
     max_result: int = 64 * 1024
     sweeper: str = "thread"
     guard_all: bool = False
+    capture_all_failures: bool = False
     sync_fallback: Callable[[], bool] | bool = False
 
 
@@ -102,6 +103,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "max_result": _count(0),
     "sweeper": _one_of("thread", "off"),
     "guard_all": _flag,
+    "capture_all_failures": _flag,
     "sync_fallback": _flag_or_callable,
 }
 

@@ -25,7 +25,7 @@ from .exceptions import (
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
 from .identity import identify
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
-from .message import HEADER, stored_text
+from .message import AGAIN, HEADER, stored_text
 from .options import Policy
 from .outcomes import Answer, Call, Identity
 from .owner import new_owner
@@ -38,8 +38,6 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: A duplicate that waits for a result asks again after at most this many seconds.
 LONGEST_REPLAY_WAIT = 5.0
-#: Says in a header that this message replaces a redelivered one, of which its broker knows nothing.
-AGAIN = "again"
 
 
 def is_redelivered(info: Any, header: Any) -> bool:

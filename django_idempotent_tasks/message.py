@@ -20,6 +20,8 @@ _PARTS = ("args", "kwargs", "options")
 
 #: The message header that carries a call's identity from where it was made.
 HEADER = "idempotency"
+#: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
+AGAIN = "again"
 
 #: Options that describe one sending and not the work. Work that was accepted does not expire.
 _PASSING = frozenset(

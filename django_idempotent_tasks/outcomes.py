@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from .states import Category, Reason, State
@@ -113,6 +114,19 @@ class Answer:
     state: State
     reason: Reason
     result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveBite:
+    """What one bite of a redrive operation did; ``seen`` is how many keys it had looked at before."""
+
+    seen: int
+    redriven: int
+    skipped: int
+    last_signature: str | None
+    last_at: datetime | None
+    last_digest: UUID | None
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
     """Delete at most ``bite`` rows of each kind; how many of each.
 
     Keys by the time that their end gave them, answers of replaced calls by ``REDELIVERY_WINDOW``,
-    summed duplicate attempts by ``RETENTION``.
+    summed duplicate attempts by ``RETENTION``, failed jobs by ``DEAD_LETTER_RETENTION``.
     """
     deleted = {state.name.lower(): store.prune(state, bite=bite) for state in PRUNED}
+    keep = settings().dead_letter_retention
+    deleted["failed_jobs"] = store.prune_failed(keep=keep, bite=bite)
     deleted["answered"] = store.prune_answered(bite=bite)
     deleted["duplicates"] = store.prune_duplicates(keep=settings().retention, bite=bite)
     return deleted

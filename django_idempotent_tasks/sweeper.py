@@ -21,6 +21,7 @@ from .message import Message
 from .outcomes import Due
 from .pruning import prune_bite
 from .queues import Depths
+from .redrives import carry_on
 from .relay import bounded_connection, collapse
 from .states import State
 from .stores import LedgerStore, get_store
@@ -49,11 +50,15 @@ os.register_at_fork(
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one bite did: the rows that it took, those of them that could not be sent, messages sent."""
+    """What one bite did: the rows that it took, those of them that could not be sent, messages sent.
+
+    ``redriven`` is how many dead letters were looked at for redrive operations.
+    """
 
     rows: list[Due]
     unsent: list[Due]
     sent: int
+    redriven: int = 0
 
     @property
     def moved(self) -> int:
@@ -61,7 +66,7 @@ class Swept:
 
         Rows that could not be sent wait for the next sweep, or this one would never end.
         """
-        return len(self.rows) - len(self.unsent)
+        return self.redriven + len(self.rows) - len(self.unsent)
 
 
 def sweep_once(app: Celery, store: LedgerStore) -> int:
@@ -71,12 +76,13 @@ def sweep_once(app: Celery, store: LedgerStore) -> int:
 
 def sweep_bite(app: Celery, store: LedgerStore) -> Swept:
     """Free and send one bite. Raises what the database raises."""
+    redriven = carry_on(store)
     rows = store.sweep(bite=BITE, republish=settings().republish_after)
     unsent, sent = _send([row for row in rows if row.publish], app, store)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
     store.sum_duplicates(bite=1000)
-    return Swept(rows, unsent, sent)
+    return Swept(rows, unsent, sent, redriven)
 
 
 def _send(rows: list[Due], app: Celery, store: LedgerStore) -> tuple[list[Due], int]:

@@ -12,10 +12,10 @@ from django.db.models import Q
 
 from ..conf import settings
 from ..models import IdempotencyKey
+from ..moments import database_now
 from ..states import LIVE, State
 from ..stores import LedgerStore
 from .listing import no_key
-from .moments import database_now
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .search import Wanted, by_digest
 

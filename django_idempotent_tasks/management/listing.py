@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from ..models import IdempotencyKey
+from ..moments import database_now
 from ..stores import LedgerStore
 from .card import brief, card, card_lines
-from .moments import database_now
 from .report import FINDINGS, Options, Report, Say, could_not_run
 from .search import WINDOW, Found, Wanted, by_digest, by_text, newest
 from .text import harmless, span, table

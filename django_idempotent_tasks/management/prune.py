@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ..conf import settings
+from ..moments import database_now
 from ..pruning import PRUNED, prune_bite
 from ..stores import LedgerStore
 from .counts import Count, answered_past_their_time, duplicates_past_their_time, past_their_time
-from .moments import database_now
 from .report import Options, Report, Say
 
 

@@ -7,11 +7,11 @@ import logging
 import os
 
 from ..models import IdempotencyKey
+from ..moments import database_now
 from ..states import State
 from ..stores import LedgerStore
 from .future import what_next
 from .listing import no_key
-from .moments import database_now
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .search import by_digest
 from .text import harmless

@@ -11,11 +11,11 @@ from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
 from ..models import IdempotencyKey, Leader
+from ..moments import database_now
 from ..states import State
 from ..stores import LedgerStore
 from ..sweeper import DUTY
 from .counts import Count, capped, of_state
-from .moments import database_now
 from .pending import waits_for_its_eta
 from .report import FINDINGS, FINE, Options, Report, Say
 from .text import harmless, since, span, table

@@ -14,11 +14,11 @@ from celery.loaders.default import Loader as DefaultLoader
 
 from .. import signals
 from ..models import IdempotencyKey
+from ..moments import database_now
 from ..pruning import prune_bite
 from ..states import State
 from ..stores import LedgerStore
 from ..sweeper import BITE, DUTY, Sweeper, Swept, sweep_bite
-from .moments import database_now
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)

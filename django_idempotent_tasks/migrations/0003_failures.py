@@ -116,6 +116,7 @@ class Migration(migrations.Migration):
                 ("total", models.IntegerField()),
                 ("redriven", models.IntegerField(default=0)),
                 ("skipped", models.IntegerField(default=0)),
+                ("last_signature", models.CharField(max_length=16, null=True)),
                 ("last_at", models.DateTimeField(null=True)),
                 ("last_digest", models.UUIDField(null=True)),
                 (

@@ -16,7 +16,7 @@ class OperationState(models.IntegerChoices):
 
 
 class RedriveOperation(models.Model):
-    """A redrive of a selection, carried out by the sweeper in the order in which the keys ended.
+    """A redrive of a selection, carried out by the sweeper one signature after another.
 
     It takes only what had ended when it was made: what fails again is not redriven by it once
     more. ``rate`` is in keys a second; None is as fast as it goes.
@@ -31,6 +31,7 @@ class RedriveOperation(models.Model):
     total = models.IntegerField()
     redriven = models.IntegerField(default=0)
     skipped = models.IntegerField(default=0)
+    last_signature = models.CharField(max_length=16, null=True)  # noqa: DJ001  NULL: nothing was done yet
     last_at = models.DateTimeField(null=True)
     last_digest = models.UUIDField(null=True)
     state = models.SmallIntegerField(choices=OperationState.choices, default=OperationState.RUNNING)

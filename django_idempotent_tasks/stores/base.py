@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Due, Entry, Failure, Grant
+from ..outcomes import Answer, Call, Claim, Due, Entry, Failure, Grant, RedriveBite
 from ..states import Reason, State
 
 
@@ -196,6 +196,18 @@ class LedgerStore(ABC):
         self, digest: UUID, *, token: int, result: str | None, reason: Reason, retention: int, window: int
     ) -> bool:
         """FAILED or REVIEW to SUCCEEDED, with a result that a person gives."""
+
+    @abstractmethod
+    def together(self) -> AbstractContextManager[None]:
+        """What is done inside is one transaction, or a savepoint of the open one."""
+
+    @abstractmethod
+    def advance_redrive(self, operation: int, bite: RedriveBite) -> bool:
+        """Note a bite of a running operation; False when it was stopped or another sweeper was faster."""
+
+    @abstractmethod
+    def stop_redrive(self, operation: int, *, by: str) -> bool:
+        """Stop a running operation where it is; False when it had ended."""
 
     @abstractmethod
     def record_plain(

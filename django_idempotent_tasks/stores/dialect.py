@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from uuid import UUID
 
-from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader
+from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
 from . import clock
 from .statements import CRASH_WAIT, DOUBTED
 
@@ -73,6 +73,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         answered=AnsweredCall._meta.db_table,
         duplicate=DuplicateAttempt._meta.db_table,
         failed=FailedJob._meta.db_table,
+        redrive=RedriveOperation._meta.db_table,
         leader=Leader._meta.db_table,
         now=dialect.now(),
         after=_After(dialect),

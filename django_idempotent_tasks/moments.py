@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 
-from ..models import IdempotencyKey
-from ..stores import LedgerStore, clock
+from .models import IdempotencyKey
+from .stores import LedgerStore, clock
 
 
 def database_now(store: LedgerStore) -> datetime:

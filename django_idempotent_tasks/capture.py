@@ -1,0 +1,85 @@
+"""Failures of tasks that are not ours, with the arguments that would run them again."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from socket import gethostname
+from typing import Any
+
+from celery import signals
+from celery.app.task import Context
+
+from .conf import settings
+from .failure import failure_of
+from .judgement import category_of
+from .message import Message
+from .states import Reason, State
+from .stores import get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+_UID = "django_idempotent_tasks.capture"
+
+#: The task ids that this process reported last for its dead children.
+_told: deque[str] = deque(maxlen=64)
+
+
+def connect() -> None:
+    """Listen to every task's failures; they are kept where ``CAPTURE_ALL_FAILURES`` says so."""
+    signals.task_failure.connect(_failed, dispatch_uid=_UID)
+    signals.task_retry.connect(_retried, dispatch_uid=_UID)
+
+
+def _failed(
+    sender: Any = None,
+    task_id: str | None = None,
+    exception: BaseException | None = None,
+    args: Any = (),
+    kwargs: Any = None,
+    **_kwargs: object,
+) -> None:
+    request = getattr(sender, "request", None)
+    if getattr(request, "id", None) is None:  # in the worker's parent, for a child that is dead
+        if task_id is None or task_id in _told:  # Celery reports a hard time limit twice
+            return
+        _told.append(task_id)
+        request = Context(id=task_id, args=args, kwargs=kwargs, hostname=gethostname())
+    _capture(sender, request, exception, State.FAILED)
+
+
+def _retried(sender: Any = None, request: Any = None, reason: Any = None, **_kwargs: object) -> None:
+    _capture(sender, request, getattr(reason, "exc", None), State.RETRY)
+
+
+def _capture(task: Any, request: Any, error: BaseException | None, state: State) -> None:
+    """Never raises: a failure that cannot be recorded must not become another one."""
+    try:
+        if error is not None and _is_wanted(task):
+            _record(task, request, error, state)
+    except Exception:
+        logger.exception("A failure of %s could not be captured", getattr(task, "name", task))
+
+
+def _is_wanted(task: Any) -> bool:
+    """Celery reports some failures without a task."""
+    return (
+        settings().capture_all_failures
+        and hasattr(task, "name")
+        and not getattr(task, "idempotency_guarded", False)
+    )
+
+
+def _record(task: Any, request: Any, error: BaseException, state: State) -> None:
+    reason = Reason.RETRY_ASKED if state is State.RETRY else Reason.RETRIES_USED_UP
+    category = category_of(error, reason)
+    message = Message.of_request(task, request)
+    with get_store().side_connection() as store:
+        store.record_plain(
+            task.name,
+            request.id,
+            attempt=min((request.retries or 0) + 1, 32767),
+            state=state,
+            failure=failure_of(error, task=task.name, category=category, worker=request.hostname),
+            message=message.encode(limit=settings().max_payload),
+        )

@@ -1,0 +1,156 @@
+"""What a person decides about one dead letter: run it again, put it away, or say how it ended."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+from celery import current_app
+
+from . import signals
+from .announce import announce
+from .conf import settings
+from .encoding import encode_result
+from .message import AGAIN, HEADER, Message
+from .models import IdempotencyKey
+from .options import Policy
+from .states import Reason, State
+from .stores import LedgerStore
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+Arguments = tuple[list[Any], dict[str, Any]]
+
+#: What a message remembers of the attempts that failed.
+_SPENT = ("retries", "expires")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether it was carried out; ``problem`` says why not and what to do instead."""
+
+    done: bool
+    problem: str = ""
+
+
+DONE = Decision(done=True)
+
+
+def redrive(
+    store: LedgerStore,
+    row: IdempotencyKey,
+    *,
+    by: str,
+    edited: Arguments | None = None,
+) -> Decision:
+    """FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends it.
+
+    Same key, same call, same downstream keys; attempts, crashes and retries from 0. ``edited`` are
+    other arguments, under the same key.
+    """
+    text = anew(row, edited)
+    if text is None:
+        return _refused(unsendable(row))
+    if not store.redrive(row.digest, token=row.token, message=text):
+        return _moved_on(store, row)
+    tell(row, by=by, using=store.connection.alias)
+    return DONE
+
+
+def tell(row: IdempotencyKey, *, by: str, using: str | None) -> None:
+    """Announce that a dead letter was redriven."""
+    named = {"digest": row.digest, "token": row.token + 1, "task_id": row.task_id, "by": by}
+    announce(signals.redriven, sender=row.task, using=using, **named)
+
+
+def unsendable(row: IdempotencyKey) -> str:
+    """Why a dead letter cannot be redriven that has no message, or none that can be read."""
+    if row.message is None:
+        return (
+            "nothing of the call is stored (a sensitive task, or arguments above MAX_PAYLOAD): send it again"
+            " where it came from, or resolve or discard this one"
+        )
+    return "its stored message cannot be read: send the call again, and discard this one"
+
+
+def discard(store: LedgerStore, row: IdempotencyKey) -> Decision:
+    """Put a dead letter away: its record stays until it is pruned, and a later call may have the key."""
+    retention = settings().dead_letter_retention
+    if not store.discard(row.digest, token=row.token, retention=retention):
+        return _moved_on(store, row)
+    return DONE
+
+
+def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision:
+    """Say that the work is done, with this result (JSON): SUCCEEDED, replayed to duplicates.
+
+    Raises ValueError for a result that cannot be stored.
+    """
+    text, is_stored = encode_result(result, limit=settings().max_result)
+    if not is_stored:
+        msg = f"The result must be JSON of at most {settings().max_result} characters."
+        raise ValueError(msg)
+    done = store.resolve(
+        row.digest,
+        token=row.token,
+        result=text,
+        reason=Reason.DONE,
+        retention=_retention(row.task),
+        window=settings().redelivery_window,
+    )
+    return DONE if done else _moved_on(store, row)
+
+
+def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
+    """The stored message as that of a first attempt, perhaps with other arguments; None without one."""
+    try:
+        message = Message.decode(row.task, row.message or "")
+    except ValueError:
+        return None
+    options = {name: value for name, value in message.options.items() if name not in _SPENT}
+    headers = options.get("headers")
+    if isinstance(headers, dict) and isinstance(headers.get(HEADER), dict):
+        header = {name: value for name, value in headers[HEADER].items() if name != AGAIN}
+        options["headers"] = {**headers, HEADER: header}
+    message = replace(message, options=options)
+    if edited is not None:
+        message = replace(message, args=edited[0], kwargs=edited[1])
+    return message.encode(limit=settings().max_payload)
+
+
+def known_problem(row: IdempotencyKey) -> str | None:
+    """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
+    task = current_app.tasks.get(row.task)
+    if task is None:
+        return "no task of this name is known here: was it renamed or removed?"
+    policy: Policy | None = getattr(task, "idempotency_policy", None)
+    if policy is None or row.message is None:
+        return None
+    try:
+        message = Message.decode(row.task, row.message)
+        policy.key_rules.binder(message.args, message.kwargs)
+    except Exception as error:  # noqa: BLE001  of any version, with any arguments
+        return f"its arguments do not fit the task as it is now ({error})"
+    return None
+
+
+def _retention(task: str) -> int:
+    policy = getattr(current_app.tasks.get(task), "idempotency_policy", None)
+    return settings().retention if policy is None else int(policy.retention)
+
+
+def _refused(problem: str) -> Decision:
+    return Decision(done=False, problem=problem)
+
+
+def _moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
+    """Somebody else was first, and has the key now or has decided already: say who."""
+    now = IdempotencyKey.objects.using(store.connection.alias).filter(digest=row.digest).first()
+    if now is None:
+        return _refused("its key is gone: it was pruned meanwhile")
+    state = State(now.state).name
+    if now.discarded_at is not None:
+        return _refused("it was discarded meanwhile")
+    holder = now.runner_task_id or now.task_id
+    return _refused(f"its key has moved on and is {state} now (call {holder}): look again")

@@ -1,0 +1,86 @@
+"""A dead letter that is filed by hand: work that cannot be done now and must not be forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
+from .conf import settings
+from .exceptions import ConfigurationError, DuplicateTask, ManualReview
+from .failure import failure_of
+from .header import to_header
+from .identity import UNSET
+from .judgement import category_of
+from .message import HEADER, Message
+from .models import DeadLetter
+from .outcomes import Call, Claim, Failure
+from .owner import new_owner
+from .states import Reason, State
+from .stores import get_store
+
+
+def dead_letter(
+    task: Any,
+    args: Any = (),
+    kwargs: Any = None,
+    error: BaseException | str = "filed by hand",
+    *,
+    idempotency_key: object = UNSET,
+    scope: object = UNSET,
+) -> DeadLetter:
+    """File a call of a guarded task as a dead letter, to be redriven, resolved or discarded.
+
+    The call is not sent. An ``error`` that is ``ManualReview``, or in ``review_errors``, is filed in
+    REVIEW. Belongs to the open transaction, if there is one. Raises :class:`DuplicateTask` when the
+    key has another outcome or is being worked on, :class:`KeyReused` and :class:`InvalidKey` as
+    sending does, and :class:`ConfigurationError` for a task that is not guarded, or that may not
+    store its arguments.
+    """
+    if not getattr(task, "idempotency_guarded", False):
+        msg = f"{task.name} has no key to file: give it base=IdempotentTask."
+        raise ConfigurationError(msg)
+    problem = error if isinstance(error, BaseException) else RuntimeError(error)
+    call = _call(task, args, kwargs, idempotency_key, scope)
+    reason = _reason(task, problem)
+    failure = failure_of(problem, task=task.name, category=category_of(problem, reason))
+    return _filed(task, call, reason, failure)
+
+
+def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call:
+    policy = task.idempotency_policy
+    if policy.sensitive:
+        msg = f"{task.name} is sensitive: nothing of its calls is stored, so none can be filed."
+        raise ConfigurationError(msg)
+    task_id = str(uuid4())
+    identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
+    header = to_header(identity, task_name=task.name, task_id=task_id)
+    message = Message.of(task.name, args, kwargs, {"task_id": task_id, "headers": {HEADER: header}})
+    text = message.encode(limit=settings().max_payload)
+    if text is None:
+        msg = f"The arguments of {task.name} are not JSON, or above MAX_PAYLOAD: store them, and pass an id."
+        raise ConfigurationError(msg)
+    return Call(identity, task.name, task_id, text)
+
+
+def _reason(task: Any, error: BaseException) -> Reason:
+    kinds = (ManualReview, *task.idempotency_policy.review_errors)
+    return Reason.IN_DOUBT if isinstance(error, kinds) else Reason.PERMANENT
+
+
+def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLetter:
+    store = get_store()
+    state = State.REVIEW if reason is Reason.IN_DOUBT else State.FAILED
+    retention = settings().dead_letter_retention
+
+    def fail(claim: Claim) -> bool:
+        return store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
+
+    ledger = AtomicLedger(store, task.idempotency_policy)
+    recorded = ledger.record(call, owner=new_owner(), seen=ANY_TOKEN, settle=fail)
+    if recorded is not Recorded.DONE:
+        msg = (
+            f"{task.name} {call.identity.key_text!r} is being worked on or has ended; look at its key."
+        )
+        raise DuplicateTask(msg)
+    return DeadLetter.objects.using(store.connection.alias).get(digest=call.identity.digest)

@@ -1,0 +1,164 @@
+"""Redrives of many dead letters: asked for by a person, carried out bite by bite by the sweeper."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from . import dead_letters
+from .models import IdempotencyKey, OperationState, RedriveOperation
+from .moments import database_now
+from .outcomes import RedriveBite
+from .selection import Selection
+from .stores import LedgerStore, get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Keys that one bite redrives.
+BITE = 200
+#: Seconds of its rate that an operation may catch up on in one bite: after a pause it does not storm.
+CATCH_UP = 10
+
+_OPERATION = (
+    "id",
+    "created_at",
+    "created_by",
+    "selection",
+    "rate",
+    "redriven",
+    "skipped",
+    "last_signature",
+    "last_at",
+    "last_digest",
+)
+_ROW = ("digest", "token", "task", "task_id", "signature", "finished_at", "message")
+
+
+def begin(
+    selection: Selection, *, by: str, reason: str, rate: int | None = None, alias: str | None = None
+) -> RedriveOperation:
+    """Write the operation; the sweeper carries it out at most ``rate`` keys a second.
+
+    It takes what has ended by now: what fails again is not taken once more. Raises ValueError for an
+    empty reason or a rate below 1.
+    """
+    if not reason.strip():
+        msg = "Give a reason: it is kept with the operation."
+        raise ValueError(msg)
+    if rate is not None and rate < 1:
+        msg = f"The rate must be at least 1 key a second, not {rate}."
+        raise ValueError(msg)
+    store = get_store(alias)
+    using = store.connection.alias
+    total = selection.query(using).count()
+    operation = RedriveOperation(
+        created_at=database_now(store),
+        created_by=by[:150],
+        reason=reason.strip()[:500],
+        selection=selection.encode(),
+        rate=rate,
+        total=total,
+    )
+    operation.save(using=using, force_insert=True)
+    logger.warning("%s redrives %d dead letters (%s): %s", by, total, selection.words(), reason.strip())
+    return operation
+
+
+def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> bool:
+    """Stop it where it is; what was redriven stays so. False when it had ended."""
+    return get_store(alias).stop_redrive(operation.pk, by=by[:150])
+
+
+def carry_on(store: LedgerStore) -> int:
+    """One bite of every running operation, on the store's own connection; how many keys were looked at."""
+    running = RedriveOperation.objects.filter(state=OperationState.RUNNING).order_by("id")
+    return sum(_bite(store, operation) for operation in _read(store, running, _OPERATION))
+
+
+def _bite(store: LedgerStore, operation: RedriveOperation) -> int:
+    most = _allowance(operation, now=database_now(store))
+    if most <= 0:
+        return 0
+    try:
+        selection = Selection.decode(operation.selection)
+    except (ValueError, TypeError):
+        logger.exception("Redrive operation %d cannot be read; it is stopped", operation.pk)
+        store.stop_redrive(operation.pk, by="sweeper")
+        return 0
+    rows = _next(store, operation, selection, most)
+    try:
+        with store.together():
+            done = [row for row in rows if _redriven(store, row)]
+            _advance(store, operation, _progress(operation, rows, done, most))
+    except _Overtaken:
+        return 0
+    for row in done:
+        dead_letters.tell(row, by=operation.created_by, using=None)
+    return len(rows)
+
+
+class _Overtaken(Exception):
+    pass
+
+
+def _advance(store: LedgerStore, operation: RedriveOperation, bite: RedriveBite) -> None:
+    if not store.advance_redrive(operation.pk, bite):
+        raise _Overtaken
+
+
+def _allowance(operation: RedriveOperation, *, now: datetime) -> int:
+    if operation.rate is None:
+        return BITE
+    due = int(operation.rate * (now - operation.created_at).total_seconds())
+    return min(due - _seen(operation), operation.rate * CATCH_UP, BITE)
+
+
+def _seen(operation: RedriveOperation) -> int:
+    return operation.redriven + operation.skipped
+
+
+def _next(
+    store: LedgerStore, operation: RedriveOperation, selection: Selection, most: int
+) -> list[IdempotencyKey]:
+    """What follows the last bite, of what had ended when the operation was made."""
+    found = selection.query(store.connection.alias).filter(finished_at__lte=operation.created_at)
+    if operation.last_signature is not None:
+        same = Q(signature=operation.last_signature)
+        later = Q(finished_at__gt=operation.last_at)
+        beside = Q(finished_at=operation.last_at, digest__gt=operation.last_digest)
+        found = found.filter(
+            Q(signature__gt=operation.last_signature) | (same & (later | beside)),
+            signature__gte=operation.last_signature,
+        )
+    return list(_read(store, found[:most], _ROW))
+
+
+def _redriven(store: LedgerStore, row: IdempotencyKey) -> bool:
+    text = dead_letters.anew(row)
+    return text is not None and store.redrive(row.digest, token=row.token, message=text)
+
+
+def _progress(
+    operation: RedriveOperation, rows: list[IdempotencyKey], done: list[IdempotencyKey], most: int
+) -> RedriveBite:
+    last = rows[-1] if rows else IdempotencyKey()
+    return RedriveBite(
+        seen=_seen(operation),
+        redriven=len(done),
+        skipped=len(rows) - len(done),
+        last_signature=last.signature,
+        last_at=last.finished_at,
+        last_digest=last.digest,
+        is_last=len(rows) < most,
+    )
+
+
+def _read(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
+    """The rows of a query on the store's own connection, which no alias names; all are read at once."""
+    compiler = found.values_list(*names).query.get_compiler(connection=store.connection)
+    for values in list(compiler.results_iter()):
+        yield found.model(**dict(zip(names, values, strict=True)))
