@@ -79,8 +79,6 @@ def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLette
     ledger = AtomicLedger(store, task.idempotency_policy)
     recorded = ledger.record(call, owner=new_owner(), seen=ANY_TOKEN, settle=fail)
     if recorded is not Recorded.DONE:
-        msg = (
-            f"{task.name} {call.identity.key_text!r} is being worked on or has ended; look at its key."
-        )
+        msg = f"{task.name} {call.identity.key_text!r} is being worked on or has ended; look at its key."
         raise DuplicateTask(msg)
     return DeadLetter.objects.using(store.connection.alias).get(digest=call.identity.digest)
