@@ -51,6 +51,14 @@ def test_a_body_that_cannot_be_sent_brings_a_guarded_part_back(desk: Desk) -> No
     assert (body["id"], body["body"][0]) == (result.id, [[1, 2]])
 
 
+def test_a_body_that_can_never_be_sent_fails_the_chord_of_guarded_parts(desk: Desk) -> None:
+    result = chord([desk.kept.s(1), desk.kept.s(2)], desk.collect.s()).apply_async()
+    for part in desk.messages():
+        part["body"][2]["chord"]["kwargs"]["no_such"] = 1
+        desk.end(part)
+    assert isinstance(desk.app.AsyncResult(result.id).result, ChordError)
+
+
 def test_a_body_that_cannot_be_sent_after_a_plain_part_fails(desk: Desk) -> None:
     result, last = last_of(desk, desk.part)
     with no_broker(desk):
