@@ -113,7 +113,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         row = _row(self.id, self.digest)
         if row is None:
             return None
-        state = State(row.state)
+        state = State.RUNNING if row.reason == Reason.REPLACED else State(row.state)
         meta = {"task_id": self.id, "status": _CELERYS[state], "result": self._outcome(state, row)}
         if meta["status"] in states.READY_STATES:
             self._cache = meta
@@ -138,7 +138,9 @@ def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | N
     """The row of an accepted call, or how it ended where its key belongs to a later call."""
     alias = settings().database
     keys = IdempotencyKey.objects.using(alias)
-    key = keys.filter(task_id=task_id).first()
+    # What takes a task's place has its task id as well.
+    named = keys.filter(task_id=task_id)
+    key = named.exclude(reason=Reason.REPLACED).first() or named.first()
     if key is None and digest is not None:  # no index names those who took over
         key = keys.filter(digest=digest, runner_task_id=task_id).first()
     return key or AnsweredCall.objects.using(alias).filter(task_id=task_id).first()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
-from celery.exceptions import Ignore, SoftTimeLimitExceeded
+from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.transaction import TransactionManagementError
@@ -16,12 +19,12 @@ from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import Delivery
-from .encoding import decode_result
-from .endings import struck_by
+from .endings import is_shutdown, struck_by
 from .exceptions import LeaseLost, PermanentError
 from .ledger import Claimed, Refusal, Waiting
-from .message import AGAIN, HEADER
-from .outcomes import Call, Claim, Grant
+from .message import AGAIN, HEADER, broker_is_away
+from .outcomes import Answer, Call, Claim, Grant
+from .replay import check_replacement, go_on, ignored, replacement_text, replay
 from .reschedule import come_back
 from .states import Reason, State
 from .verdict import Step
@@ -86,8 +89,12 @@ class AtomicAttempt(Attempt):
             raise _Undone
         self._see_it_commits()
         self.committing = True
-        reason = Reason.IGNORED if self.ignored is not None else Reason.DONE
-        self.ledger.complete_inside(self.claim, self.result, reason)
+        self.ledger.complete_inside(self.claim, *self._outcome_inside())
+
+    def _outcome_inside(self) -> tuple[Any, Reason]:
+        if self.ignored is None:
+            return self.result, Reason.DONE
+        return self.replacement, Reason.IGNORED if self.replacement is None else Reason.REPLACED
 
     def _see_it_commits(self) -> None:
         store = self.ledger.store
@@ -129,14 +136,37 @@ class AtomicAttempt(Attempt):
         )
         raise PermanentError(msg)
 
+    def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
+        """Send what takes this task's place after the commit; before it where the row cannot keep it."""
+        check_replacement(self.task, sig, self.claim, in_place=False)
+        self.replacement, is_kept = replacement_text(self.task, sig)
+        if is_kept:
+            raise Ignore
+        return send(sig)
+
     def outcome(self) -> Any:
         """After the transaction: the result, or what Celery has to see is raised."""
         error, self.error = self.error, None
         if error is not None:
             return self._undone_by(struck_by(error))
-        if self.ignored is not None:
-            raise self.ignored
-        return self.result
+        return self._committed()
+
+    def _committed(self) -> Any:
+        if self.ignored is None:
+            return self.result
+        if self.replacement is None:
+            raise ignored(self.task, self.ignored)
+        return self._hand_over(self.replacement)
+
+    def _hand_over(self, replacement: str) -> Any:
+        """Should it not be sent, the message of this call comes back and sends it."""
+        try:
+            return go_on(self.task, replacement)
+        except Exception as error:
+            if not broker_is_away(self.task.app, error):
+                raise
+            time.sleep(random.uniform(0.2, 1.0))
+            raise Reject(f"not replaced: {error!r}", requeue=True) from error
 
     def _undone_by(self, error: BaseException) -> Any:
         # Django replaces one that broke as soon as the block is left; the look at the row always does.
@@ -144,6 +174,8 @@ class AtomicAttempt(Attempt):
         # It may be the answer to COMMIT that was lost, or a hook after it that failed: the row knows.
         if self.committing and self.settlement.is_completed():
             self.completed = True
+            if self.ignored is not None and not is_shutdown(error):
+                return self._committed()
         try:
             if isinstance(error, _Undone):
                 return self._taken_back()
@@ -180,7 +212,7 @@ class AtomicAttempt(Attempt):
         entry = self.settlement.row()
         call = self.claim.call
         if entry is not None and entry.state is State.SUCCEEDED and entry.task_id == call.task_id:
-            return decode_result(entry.result)
+            return replay(self.task, Answer(entry.state, entry.reason, entry.result))
         return come_back(self.task, seconds=PACE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from .judgement import Judgement, judge
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim
+from .replay import ignored
 from .settlement import Settlement
 from .states import Reason, State
 
@@ -62,7 +64,7 @@ class Doubt(Enum):
     AFTER = 2
 
 
-class Attempt:
+class Attempt(ABC):
     """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""
 
     handle: Handle
@@ -80,6 +82,9 @@ class Attempt:
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None
         self.doubt = Doubt.NONE
+        #: What took this task's place, as its row keeps it.
+        self.replacement: str | None = None
+        self.is_replacing = False
 
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, instead of starting the body once more."""
@@ -106,6 +111,17 @@ class Attempt:
         """Keep the retry unsent: it is published after the ledger knows of it."""
         message = Message.of(self.task.name, args, kwargs, options)
         self.captured = (message, delay_of(options, now=self.task.app.now))
+
+    # -- what a body leaves its place to --
+
+    @abstractmethod
+    def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
+        """``self.replace()``; ``send`` is Celery's own. Raises ``Ignore``."""
+
+    def continues(self, task: Any, task_id: str, header: Any) -> bool:
+        """Whether this sending goes on with the running key itself, in place of a retry."""
+        is_own = task.name == self.task.name and task_id == self.request.id
+        return self.is_replacing and is_own and header["digest"] == self.claim.digest.hex
 
     # -- how a body ends --
 
@@ -193,8 +209,11 @@ class Attempt:
             self.settlement.retry(message, delay=delay, error=error)
 
     def _ignored(self, error: Ignore) -> NoReturn:
+        if self.replacement is not None:
+            self.settlement.complete(self.replacement, Reason.REPLACED)
+            raise error
         self.settlement.complete(None, Reason.IGNORED)
-        raise error
+        raise ignored(self.task, error)
 
     def _rejected(self, error: Reject) -> NoReturn:
         if self.doubt is not Doubt.NONE:

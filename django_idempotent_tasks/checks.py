@@ -1,4 +1,4 @@
-"""System checks, which read no database: E001 options, E002 settings, W001 to W003 what costs or loses."""
+"""System checks, which read no database: E001 options, E002 settings, W001 to W004 what costs or loses."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ ID = "django_idempotent_tasks"
 
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
+
+#: Result backends that take a part of a chord for two when it is reported twice.
+_MISCOUNTING = ("django-db", "django_celery_results")
 
 #: Seconds after which such a broker delivers again what nobody acknowledged, where nothing else is set.
 VISIBILITY_TIMEOUT = 3600
@@ -72,7 +75,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
             return []
         current_app.loader.import_default_modules()
         wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
-        return [*wrong, *_unreserved(current_app)]
+        return [*wrong, *_unreserved(current_app), *_miscounting(current_app)]
 
 
 def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
@@ -125,6 +128,16 @@ def _unreserved(app: Any) -> list[checks.CheckMessage]:
         for task in _guarded(app)
         if task.idempotency_policy.mode == "atomic" and not task.idempotency_policy.reserve
     ]
+
+
+def _miscounting(app: Any) -> list[checks.CheckMessage]:
+    """W004: a result backend with which a chord of guarded tasks may never end."""
+    backend = str(app.conf.result_backend or "")
+    if not backend.startswith(_MISCOUNTING) or not _guarded(app):
+        return []
+    text = f"With {backend} a chord never ends one of whose parts is delivered twice."
+    hint = f"Set the result backend to {ID}.results:DatabaseBackend; it uses the same tables."
+    return [checks.Warning(text, hint=hint, id=f"{ID}.W004")]
 
 
 def _guarded(app: Any) -> list[Any]:

@@ -14,12 +14,11 @@ from celery.exceptions import Ignore, Reject
 from django.db import Error as DatabaseError
 from django.db import ProgrammingError
 
-from .encoding import decode_error, decode_result
+from .encoding import decode_error
 from .exceptions import (
     DuplicateTask,
     InvalidKey,
     RecordedError,
-    ResultNotStored,
     StoreDown,
 )
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
@@ -29,8 +28,9 @@ from .message import AGAIN, HEADER, stored_text
 from .options import Policy
 from .outcomes import Answer, Call, Identity
 from .owner import new_owner
+from .replay import replay
 from .reschedule import come_back
-from .states import Reason, State
+from .states import State
 from .stores import get_store
 from .verdict import COMPLETED, IN_PROGRESS, Step
 
@@ -140,16 +140,8 @@ class Delivery(ABC):
         if answer.state is State.CANCELLED:
             self._cancelled()
         if answer.state is State.SUCCEEDED:
-            return self._replay(answer)
+            return replay(self.task, answer)
         raise self._recorded(answer)
-
-    def _replay(self, answer: Answer) -> Any:
-        if answer.reason is Reason.IGNORED:
-            raise Ignore
-        if answer.reason is Reason.RESULT_NOT_STORED:
-            msg = f"{self.task.name} is completed; its result was not stored."
-            raise ResultNotStored(msg)
-        return decode_result(answer.result)
 
     def _recorded(self, answer: Answer) -> RecordedError:
         return RecordedError(f"{self.task.name} ended earlier with {decode_error(answer.result)}")
@@ -167,7 +159,7 @@ class Delivery(ABC):
                 return self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
             self._record(call, refused)
             if refused.reason == COMPLETED:
-                return self._replay(refused.answer)
+                return replay(self.task, refused.answer)
             raise self._recorded(refused.answer)
         self._record(call, refused)
         if self.policy.on_duplicate == "raise":

@@ -31,7 +31,12 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
 
 
 def storable(value: object, reason: Reason, *, keep: bool, limit: int) -> tuple[str | None, Reason]:
-    """What to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept."""
+    """What to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept.
+
+    Of one that is REPLACED the value is the text itself.
+    """
+    if reason is Reason.REPLACED:
+        return str(value), reason
     text, is_stored = encode_result(value, limit=limit) if keep else (None, value is None)
     if not is_stored and reason is Reason.DONE:
         reason = Reason.RESULT_NOT_STORED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
 
@@ -14,11 +14,11 @@ from . import heartbeat, signals
 from .attempt import Attempt, Doubt, Handle
 from .context import Done, entered
 from .delivery import Delivery
-from .encoding import decode_result
 from .endings import is_shutdown, struck_by
 from .exceptions import LeaseLost, OuterTransaction
 from .ledger import Claimed, Ledger, Outcome
-from .outcomes import Call, Claim, Grant
+from .outcomes import Answer, Call, Claim, Grant
+from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back
 from .settlement import Settlement
 from .states import State
@@ -136,6 +136,23 @@ class LeasedAttempt(Attempt):
             self.settle_captured()
         return value
 
+    def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
+        """Send what takes this task's place, now: the key completes after it."""
+        if self.completed:
+            msg = f"{self.task.name} called replace() after complete(): its key has a result already."
+            raise RuntimeError(msg)
+        check_replacement(self.task, sig, self.claim, in_place=True)
+        text, _ = replacement_text(self.task, sig)
+        self.is_replacing = True
+        try:
+            return send(sig)
+        except Ignore:
+            if self.captured is None:
+                self.replacement = text
+            raise
+        finally:
+            self.is_replacing = False
+
     # -- a lost lease --
 
     def _on_lost(self) -> None:
@@ -151,7 +168,7 @@ class LeasedAttempt(Attempt):
             raise self.settlement.lost()
         entry = self.settlement.row()
         if entry is not None and entry.state is State.SUCCEEDED and not entry.was_answered:
-            return decode_result(entry.result)
+            return replay(self.task, Answer(entry.state, entry.reason, entry.result))
         if entry is not None and entry.runner_task_id not in {None, self.request.id}:
             come_back(self.task, seconds=max(entry.opens_in or 0.0, 1.0))  # another call runs it now
         raise Ignore  # another delivery of this very call runs it now

@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -22,9 +22,10 @@ from .delivery import is_redelivered
 from .failure import failure_of
 from .header import from_header
 from .identity import identify
-from .message import HEADER
+from .message import HEADER, Message
 from .outcomes import Call, Failure, Identity
 from .owner import instance
+from .relay import relay
 from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
 
@@ -32,6 +33,9 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
 PAUSE = 30.0
+#: Seconds until a part of a chord is reported again: on Redis a process that died while it sent the body is
+#: taken for one that still does for up to about 20 s.
+REPORT_AGAIN = 30.0
 #: So many sendings of an unknown task are refused before its key is given up.
 UNKNOWN_LIMIT = 10
 #: How Celery tells that end: of a child that left by itself then, and of one that the signal struck again.
@@ -74,6 +78,15 @@ class ParentHook:
         elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
             _for_dead_child(self, _Timeout(_failure(self, error)))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
+
+    def _success_was_stored(self) -> Any:
+        """Celery drops the message of a lost child that had stored a success: a copy follows a chord's part.
+
+        The child may have died before the part was counted, or the chord's body sent. Delivered
+        again, a guarded part is reported again and not run.
+        """
+        stored = super()._success_was_stored()  # type: ignore[misc]  # of Celery 5.7
+        return stored if stored and _is_reported_again(self) else False
 
 
 def install(app: Any) -> None:
@@ -145,6 +158,20 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
             _announce(Call(identity, name, task_id, None), State.FAILED, failure)
 
     breaker.guard(lambda: _on_own_connection(work))
+
+
+def _is_reported_again(request: Any) -> bool:
+    """Send the copy of a part; False where it could not be sent, so that the message itself goes back."""
+    task, context = request.task, request._context  # noqa: SLF001  as below
+    if context.chord is None or not (task.acks_late and task.reject_on_worker_lost):
+        return True
+    message = Message.of_request(task, context)
+    try:
+        relay.post(task.app, replace(message, options={**message.options, "countdown": REPORT_AGAIN}))
+    except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
+        logger.warning("%s: its message goes back, a copy was not sent (%r)", task.name, error)
+        return False
+    return True
 
 
 def _acks_on_timeout(task: Any) -> bool:

@@ -13,7 +13,7 @@ from celery import Celery
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from .message import Message
+from .message import Message, broker_is_away
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -77,7 +77,7 @@ class Relay:
                 with self._using(self._new(app), app) as connection:
                     message.publish(app, connection=connection)
         except Exception as error:
-            if _is_away(app, error):  # else it is this message that cannot be sent, and others can
+            if broker_is_away(app, error):  # else it is this message that cannot be sent, and others can
                 self._closed_until = time.monotonic() + PAUSE
             raise
 
@@ -140,20 +140,6 @@ class Relay:
         _of_the_parent.append(self._idle)
         self._idle = deque()
         self._closed_until = 0.0
-
-
-def _is_away(app: Celery, error: BaseException) -> bool:
-    """Whether the broker could not be reached or did not answer, or else this one message was at fault.
-
-    Celery wraps the errors of channels too, and kombu's Redis transport counts KeyError, which an unknown
-    compression raises, as one of its connection.
-    """
-    if isinstance(error, OperationalError) and error.__cause__ is not None:
-        error = error.__cause__
-    transport = app.connection_for_write()
-    if isinstance(error, (KeyError, *transport.channel_errors)):
-        return False
-    return isinstance(error, (OperationalError, OSError, *transport.connection_errors))
 
 
 def collapse(connection: Connection) -> None:

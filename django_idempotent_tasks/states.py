@@ -32,6 +32,7 @@ class Reason(IntEnum):
     OWNER_DIED = 9
     RESULT_NOT_STORED = 10
     SENT = 11
+    REPLACED = 12
 
 
 class Category(IntEnum):

@@ -114,6 +114,9 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         is_copy = self._carries_identity(headers, task_id)
         in_canvas = sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+        if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
+            attempt.capture(args, kwargs, {"task_id": task_id, "headers": headers, **options})
+            return self.AsyncResult(task_id)
         if not is_copy and self._reserves():
             from .sending import accept
 
@@ -177,6 +180,16 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
             self.apply_async(*args, **options)
 
         return transaction.on_commit(send)
+
+    def replace(self, sig: Any) -> Any:
+        """Replace as Celery does, and complete the key: duplicates in a canvas go on with ``sig`` too.
+
+        Raises RuntimeError after ``complete()``, and where ``sig`` would wait for this very key.
+        """
+        attempt = active()
+        if self.request.is_eager or attempt is None or attempt.request is not self.request_stack.top:
+            return super().replace(sig)
+        return attempt.replace(sig, super().replace)
 
     def apply(  # type: ignore[override]  # options by keyword only, as everybody writes them
         self,

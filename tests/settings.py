@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.admin",
+    "django_celery_results",
     "django_idempotent_tasks",
     "example_project.payments",
     *(["tests.proj"] if importlib.util.find_spec("tests.proj") else []),

@@ -85,6 +85,33 @@ def test_an_atomic_task_that_only_a_slow_broker_brings_back_is_w001(
         current_app.tasks.unregister("checks.atomic")
 
 
+@pytest.mark.parametrize(
+    ("backend", "warns"),
+    [
+        ("django-db", True),
+        ("django_celery_results.backends:DatabaseBackend", True),
+        ("django_celery_results.backends.database.DatabaseBackend", True),
+        ("django_idempotent_tasks.results:DatabaseBackend", False),
+        ("redis://", False),
+        ("", False),
+    ],
+)
+def test_a_result_backend_that_counts_parts_of_chords_twice_is_w004(
+    monkeypatch: pytest.MonkeyPatch, backend: str, warns: bool
+) -> None:
+    monkeypatch.setenv("CELERY_RESULT_BACKEND", backend)  # which Celery prefers to its settings
+    assert "django_idempotent_tasks.W004" not in _found(), "nothing is guarded"
+
+    @current_app.task(base=IdempotentTask, shared=False, name="checks.part")
+    def charge(order_id: int) -> int:
+        return order_id
+
+    try:
+        assert ("django_idempotent_tasks.W004" in _found()) is warns
+    finally:
+        current_app.tasks.unregister("checks.part")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
     guarded = Celery("guarded", set_as_current=False)

@@ -1,0 +1,99 @@
+"""One worker with each result backend, which runs all canvases at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.canvas import tasks
+from tests.canvas.forms import ERRORS, FORMS, Form, make
+from tests.process.conftest import pytest_runtest_makereport, site
+from tests.support.broker import Broker
+from tests.support.databases import empty_database
+from tests.support.journal import Journal
+from tests.support.processes import Worker
+from tests.support.rows import Rows
+from tests.support.site import Site
+from tests.support.waiting import eventually
+
+__all__ = ["pytest_runtest_makereport", "site"]
+
+BACKENDS = {"redis": "", "database": "django_idempotent_tasks.results:DatabaseBackend"}
+#: Seconds for all of them together.
+LONG = 60.0
+
+
+@dataclass
+class Arena:
+    """A site whose worker has a result backend, and the canvases that it was given."""
+
+    site: Site
+    forms: dict[tuple[str, str], Form] = field(default_factory=dict)
+
+    def send_all(self) -> None:
+        """Send each canvas in each mode, and before it what its parts are twins of."""
+        for mode in tasks.MODES:
+            for number, name in enumerate((*FORMS, *ERRORS)):
+                form = make(mode, name, f"{mode}{number}")
+                self.forms[mode, name] = form
+                for each in (*form.before, form.canvas):
+                    self.site.send(tasks.start, each)
+
+    def has_ended(self, form: Form) -> bool:
+        """Whether its end, or its error, was told."""
+        return any(self.site.journal.read(event, form.key) for event in ("collected", "heard"))
+
+    def wait(self) -> None:
+        """Wait until all have ended and nothing is left to do; who hangs fails in its own test."""
+        try:
+            eventually(
+                lambda: all(map(self.has_ended, self.forms.values())), "the ends", within=LONG, every=0.2
+            )
+            self.site.broker.wait_until_empty(within=LONG)
+        except AssertionError as error:
+            print(error)
+
+
+@pytest.fixture(scope="package", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of a result backend."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="package")
+def arena(site: Site, backend: str) -> Iterator[Arena]:
+    """The canvases, ended."""
+    with place_of(site, backend) as place, running(place, backend):
+        arena = Arena(place)
+        arena.send_all()
+        arena.wait()
+        yield arena
+
+
+def running(place: Site, backend: str) -> AbstractContextManager[Worker]:
+    """A worker of canvases."""
+    options = ("--concurrency", "4", "--include", "tests.canvas.tasks")
+    return place.running(backend, *options, **_environment(backend))
+
+
+@contextmanager
+def place_of(site: Site, name: str) -> Iterator[Site]:
+    """A database, a queue and a journal of its own."""
+    directory = site.directory / name
+    directory.mkdir()
+    broker = Broker(site.broker.url, prefix=f"{site.broker.prefix}canvas-{name}:")
+    with empty_database(f"canvas_{name}") as url:
+        place = Site(directory, url, broker, Journal(directory), Rows(f"canvas_{name}"))
+        yield place
+        place.close()
+
+
+def _environment(name: str) -> dict[str, str]:
+    settings = json.dumps({"REPUBLISH_AFTER": 5})
+    backend = BACKENDS[name] or os.environ["CELERY_BROKER_URL"]
+    return {"PROJ_RESULT_BACKEND": backend, "PROJ_IDEMPOTENT_TASKS": settings}
