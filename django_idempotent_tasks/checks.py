@@ -1,4 +1,4 @@
-"""System checks, which read no database: E001 options, E002 settings, W001 to W003 what costs or loses."""
+"""System checks, which read no database: E001 options, E002 settings, W001 to W004 what costs or loses."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
 
 #: Seconds after which such a broker delivers again what nobody acknowledged, where nothing else is set.
 VISIBILITY_TIMEOUT = 3600
+
+#: Seconds that RabbitMQ waits for an acknowledgement where nothing else is set.
+CONSUMER_TIMEOUT = 1800
 
 _reading = False
 
@@ -72,7 +75,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
             return []
         current_app.loader.import_default_modules()
         wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
-        return [*wrong, *_unreserved(current_app)]
+        return [*wrong, *_unreserved(current_app), *_outlasting(current_app)]
 
 
 def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
@@ -124,6 +127,22 @@ def _unreserved(app: Any) -> list[checks.CheckMessage]:
         )
         for task in _guarded(app)
         if task.idempotency_policy.mode == "atomic" and not task.idempotency_policy.reserve
+    ]
+
+
+def _outlasting(app: Any) -> list[checks.CheckMessage]:
+    """W004: RabbitMQ closes a worker's channel under a task that may run for longer than it waits."""
+    if not str(app.conf.broker_url or "").startswith(("amqp", "pyamqp")):
+        return []
+    return [
+        checks.Warning(
+            f"Task {task.name} may run for {limit} s, and RabbitMQ waits {CONSUMER_TIMEOUT} s for an"
+            " acknowledgement by default. Then it closes the channel, and Celery's worker ends.",
+            hint=f"Set RabbitMQ's consumer_timeout above {limit} s and silence this, or lower the limit.",
+            id=f"{ID}.W004",
+        )
+        for task in _guarded(app)
+        if (limit := task.time_limit or app.conf.task_time_limit or 0) >= CONSUMER_TIMEOUT and task.acks_late
     ]
 
 
