@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
 
+from .address import to_its_queue
 from .backoff import delay_of, retry_after, retry_options
 from .context import Done, downstream_key, entered
 from .endings import is_misfit, is_shutdown, ordinary, struck_by
@@ -109,7 +110,8 @@ class Attempt(ABC):
 
     def capture(self, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Keep the retry unsent: it is published after the ledger knows of it."""
-        message = Message.of(self.task.name, args, kwargs, options)
+        sent = to_its_queue(self.task.app, options, self.request.delivery_info or {})
+        message = Message.of(self.task.name, args, kwargs, sent)
         self.captured = (message, delay_of(options, now=self.task.app.now))
 
     # -- what a body leaves its place to --

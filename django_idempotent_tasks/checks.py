@@ -1,4 +1,4 @@
-"""System checks, which read no database: E001 options, E002 settings, W001 to W004 what costs or loses."""
+"""System checks, which read no database: E001 options, E002 settings, W001 to W005 what costs or loses."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _MISCOUNTING = ("django-db", "django_celery_results")
 
 #: Seconds after which such a broker delivers again what nobody acknowledged, where nothing else is set.
 VISIBILITY_TIMEOUT = 3600
+
+#: Seconds that RabbitMQ waits for an acknowledgement where nothing else is set.
+CONSUMER_TIMEOUT = 1800
 
 _reading = False
 
@@ -75,7 +78,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
             return []
         current_app.loader.import_default_modules()
         wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
-        return [*wrong, *_unreserved(current_app), *_miscounting(current_app)]
+        return [*wrong, *_unreserved(current_app), *_miscounting(current_app), *_outlasting(current_app)]
 
 
 def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
@@ -138,6 +141,22 @@ def _miscounting(app: Any) -> list[checks.CheckMessage]:
     text = f"With {backend} a chord never ends one of whose parts is delivered twice."
     hint = f"Set the result backend to {ID}.results:DatabaseBackend; it uses the same tables."
     return [checks.Warning(text, hint=hint, id=f"{ID}.W004")]
+
+
+def _outlasting(app: Any) -> list[checks.CheckMessage]:
+    """W005: RabbitMQ closes a worker's channel under a task that may run for longer than it waits."""
+    if not str(app.conf.broker_url or "").startswith(("amqp", "pyamqp")):
+        return []
+    return [
+        checks.Warning(
+            f"Task {task.name} may run for {limit} s, and RabbitMQ waits {CONSUMER_TIMEOUT} s for an"
+            " acknowledgement by default. Then it closes the channel, and Celery's worker ends.",
+            hint=f"Set RabbitMQ's consumer_timeout above {limit} s and silence this, or lower the limit.",
+            id=f"{ID}.W005",
+        )
+        for task in _guarded(app)
+        if (limit := task.time_limit or app.conf.task_time_limit or 0) >= CONSUMER_TIMEOUT and task.acks_late
+    ]
 
 
 def _guarded(app: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from celery import states as celery_states
-from celery.exceptions import Ignore, Reject
+from celery.exceptions import Ignore
 from django.db import Error as DatabaseError
 from django.db import ProgrammingError
 
@@ -29,7 +29,7 @@ from .options import Policy
 from .outcomes import Answer, Call, Identity
 from .owner import new_owner
 from .replay import replay
-from .reschedule import come_back
+from .reschedule import come_back, give_back
 from .states import State
 from .stores import get_store
 from .verdict import COMPLETED, IN_PROGRESS, Step
@@ -123,7 +123,7 @@ class Delivery(ABC):
         logger.error("%s Its message goes back to the queue.", msg)
         if self.policy.on_store_down == "retry":
             time.sleep(random.uniform(1.0, 5.0))
-        raise Reject(f"StoreDown: {msg}", requeue=True) from error
+        give_back(self.task, f"StoreDown: {msg}")
 
     # -- not now --
 

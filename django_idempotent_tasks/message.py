@@ -14,6 +14,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from kombu.utils import json as wire
 
+from .address import address_of, delayed
 from .conf import settings
 
 VERSION = 1
@@ -83,10 +84,7 @@ class Message:
         options["ignore_result"] = task.ignore_result if ignored is None else ignored
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
-        if info.get("exchange") == "" and info.get("routing_key"):
-            options["queue"] = info["routing_key"]
-        else:
-            options |= {"exchange": info.get("exchange"), "routing_key": info.get("routing_key")}
+        options |= address_of(task.app, info)
         return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
@@ -123,9 +121,7 @@ class Message:
 
     def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
         """Send it, on ``connection`` or on the app's pool. Raises what the transport raises."""
-        options = {**dict.fromkeys(_ALWAYS_STATED), **self.options}
-        if countdown > 0:
-            options["countdown"] = countdown
+        options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
         if connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
         with nullcontext() if is_rpc(app) else _unsubscribed(app.backend):

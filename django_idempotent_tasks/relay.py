@@ -52,7 +52,7 @@ class Relay:
         if self._is_closed():
             return False
         try:
-            self._publish(app, message)
+            self._attempt(app, message)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
             logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
             return False
@@ -66,22 +66,30 @@ class Relay:
         if self._is_closed():
             msg = f"The broker did not answer within the last {PAUSE:.0f} s; {message.task} was not sent."
             raise OperationalError(msg)
-        self._publish(app, message)
+        self._attempt(app, message)
+
+    def replace(self, app: Celery, message: Message, *, countdown: float = 0) -> None:
+        """Send what takes the place of a delivery: on AMQP the broker has it when this returns.
+
+        Raises what the transport raises. A worker can wait: that the broker was away lately is no reason
+        not to try.
+        """
+        if not self._send_on_kept(app, message, countdown):
+            with self._using(self._new(app), app) as connection:
+                message.publish(app, connection=connection, countdown=countdown)
 
     def _is_closed(self) -> bool:
         return time.monotonic() < self._closed_until
 
-    def _publish(self, app: Celery, message: Message) -> None:
+    def _attempt(self, app: Celery, message: Message) -> None:
         try:
-            if not self._send_on_kept(app, message):
-                with self._using(self._new(app), app) as connection:
-                    message.publish(app, connection=connection)
+            self.replace(app, message)
         except Exception as error:
             if broker_is_away(app, error):  # else it is this message that cannot be sent, and others can
                 self._closed_until = time.monotonic() + PAUSE
             raise
 
-    def _send_on_kept(self, app: Celery, message: Message) -> bool:
+    def _send_on_kept(self, app: Celery, message: Message, countdown: float) -> bool:
         """Send on a connection that was kept; False when there is none, or the broker has closed it.
 
         Whether a message that failed has arrived is unknown: then it arrives twice, and is run once.
@@ -92,7 +100,7 @@ class Relay:
         began = time.monotonic()
         try:
             with self._using(connection, app):
-                message.publish(app, connection=connection)
+                message.publish(app, connection=connection, countdown=countdown)
         except OperationalError:
             if time.monotonic() - began > SOON:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from typing import Any, NoReturn
@@ -9,9 +10,15 @@ from typing import Any, NoReturn
 from celery.exceptions import Ignore, Reject
 
 from .message import Message
+from .relay import relay
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: A copy comes back after at most this many seconds: Redis keeps it unacknowledged in a worker meanwhile.
 LONGEST_WAIT = 30.0
+#: The header in which a RabbitMQ quorum queue counts how often it has delivered a message again. Above the
+#: queue's limit (20 by default in RabbitMQ 4) it drops the message.
+DELIVERY_COUNT = "x-delivery-count"
 
 
 def come_back(task: Any, *, seconds: float) -> NoReturn:
@@ -21,8 +28,28 @@ def come_back(task: Any, *, seconds: float) -> NoReturn:
     """
     countdown = min(seconds, LONGEST_WAIT) + random.uniform(0.05, 0.5)
     try:
-        Message.of_request(task, task.request).publish(task.app, countdown=countdown)
+        _send_copy(task, countdown=countdown)
     except Exception as error:
         time.sleep(random.uniform(0.2, 1.0))
         raise Reject(f"not rescheduled: {error!r}", requeue=True) from error
     raise Ignore
+
+
+def give_back(task: Any, reason: str) -> NoReturn:
+    """Put the delivered message back to its queue, to be delivered again at once.
+
+    A queue that counts deliveries would drop it one day, so there a copy takes its place.
+    """
+    if vars(task.request).get(DELIVERY_COUNT):
+        try:
+            _send_copy(task)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            logger.warning("%s: no copy of its message was sent (%r)", task.name, error)
+        else:
+            raise Ignore
+    raise Reject(reason, requeue=True)
+
+
+def _send_copy(task: Any, *, countdown: float = 0) -> None:
+    """Returns once the broker has it: the delivered message is acknowledged then."""
+    relay.replace(task.app, Message.of_request(task, task.request), countdown=countdown)

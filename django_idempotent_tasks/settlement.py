@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from celery.exceptions import Reject, SoftTimeLimitExceeded
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from .conf import settings
@@ -19,6 +19,8 @@ from .judgement import category_of
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim, Entry, Failure
+from .relay import relay
+from .reschedule import give_back
 from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -192,7 +194,7 @@ class Settlement:
         msg = f"{self.task.name}: the ledger's database did not answer for a whole lease ({error})."
         if self.request.is_eager:
             raise StoreDown(msg) from error
-        raise Reject(f"StoreDown: {msg}", requeue=True) from error
+        give_back(self.task, f"StoreDown: {msg}")
 
     def _reconnect(self) -> None:
         """A kept connection that broke stays broken in autocommit: close it, the next statement opens one.
@@ -208,11 +210,14 @@ class Settlement:
 
     def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
         try:
-            message.publish(self.task.app, countdown=delay)
-        except Exception as error:
+            if stored:
+                message.publish(self.task.app, countdown=delay)
+            else:
+                relay.replace(self.task.app, message, countdown=delay)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
             logger.warning("%s: its retry was not sent (%r); the sweeper sends it", self.task.name, error)
             if not stored:  # nobody else could send it: keep the delivered message
-                raise Reject(repr(error), requeue=True) from error
+                give_back(self.task, repr(error))
             self._send_failed()
 
     def _send_failed(self) -> None:

@@ -112,6 +112,30 @@ def test_a_result_backend_that_counts_parts_of_chords_twice_is_w004(
         current_app.tasks.unregister("checks.part")
 
 
+@pytest.mark.parametrize(
+    ("broker", "options", "warns"),
+    [
+        ("amqp://", {"time_limit": 1800}, True),
+        ("amqp://", {"time_limit": 1799}, False),
+        ("amqp://", {"time_limit": 1800, "acks_late": False}, False),
+        ("amqp://", {}, False),
+        ("redis://", {"time_limit": 7200}, False),
+    ],
+)
+def test_a_task_that_rabbitmq_may_not_wait_for_is_w005(
+    monkeypatch: pytest.MonkeyPatch, broker: str, options: dict[str, Any], warns: bool
+) -> None:
+    @current_app.task(base=IdempotentTask, shared=False, name="checks.slow", **options)
+    def render(film_id: int) -> int:
+        return film_id
+
+    monkeypatch.setenv("CELERY_BROKER_URL", broker)
+    try:
+        assert ("checks.slow" in _found().get("django_idempotent_tasks.W005", "")) is warns
+    finally:
+        current_app.tasks.unregister("checks.slow")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
     guarded = Celery("guarded", set_as_current=False)

@@ -80,6 +80,7 @@ def _task(name: str, **options: Any) -> Any:
 acting = _task("acting")
 persistent = _task("persistent", autoretry_for=(death.Trouble, SoftTimeLimitExceeded))
 delicate = _task("delicate", max_crashes=2)
+impatient = _task("impatient", on_store_down="raise")
 requeued_on_timeout = _task("requeued_on_timeout", **death.UNACKED)
 reserved = _task("reserved", reserve=True)
 #: With nothing to store, its commit is the first statement after the body.

@@ -114,6 +114,10 @@ def _ask_again(deed: str, task: Any, key: str, plan: list[str]) -> None:
             raise task.retry(args=(f"{key}-changed", plan), countdown=0)
         case "retry in a second":
             raise task.retry(countdown=1)
+        case "retry in two seconds":
+            raise task.retry(countdown=2)
+        case "retry very soon":
+            raise task.retry(countdown=0.3)
         case "retry after the gate":
             journal().visit(f"{key}.{task.idempotency.attempt}")
             raise task.retry(countdown=0)
@@ -131,6 +135,7 @@ persistent = _task("persistent", autoretry_for=(Trouble,))
 UNACKED: dict[str, Any] = {"acks_on_timeout": False, "acks_on_failure_or_timeout": False}
 requeued_on_timeout = _task("requeued_on_timeout", **UNACKED)
 briefly_requeued_on_timeout = _task("briefly_requeued_on_timeout", lease=2, **UNACKED)
+secretive = _task("secretive", sensitive=("plan",))
 contradictory = _task("contradictory", soft_time_limit=10, time_limit=5)
 early_acked = _task("early_acked", lease=2, acks_late=False)
 

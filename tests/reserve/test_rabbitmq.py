@@ -24,7 +24,9 @@ def behind(shop: Shop, port: int) -> str:
     return through(port, shop.site.broker.url)
 
 
-@pytest.mark.parametrize(("orders", "kills"), [(200, 5), (2000, 30)], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("orders", "kills"), [(200, 5), pytest.param(2000, 30, marks=pytest.mark.long)], ids=["few", "many"]
+)
 def test_what_committed_is_done_once_and_what_rolled_back_never(
     rabbit_shop: Shop, rabbit_proxy: LateProxy, key: str, orders: int, kills: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -28,6 +29,14 @@ _SET_WATERMARK = "vm_memory_monitor:set_vm_memory_high_watermark({})."
 #: The end of its standard input comes when whoever holds the other end says so, or is gone, however it died.
 _AT_THE_END = 'read -r _; exec rabbitmqctl --quiet eval "$1"'
 
+_TIMEOUT = "{ok, T} = application:get_env(rabbit, consumer_timeout), T."
+_SET_TIMEOUT = "application:set_env(rabbit, consumer_timeout, {})."
+# A channel looks by itself once a minute.
+_LOOK = (
+    "[C ! tick"
+    ' || C <- rabbit_channel:list(), [{{vhost, <<"{0}">>}}] =:= (catch rabbit_channel:info(C, [vhost]))].'
+)
+
 # What rabbitmqctl's close_all_connections does, and how many there were.
 _CLOSE_CONNECTIONS = (
     'length([rabbit_networking:close_connection(P, <<"closed by a test">>)'
@@ -47,12 +56,12 @@ def rabbitmqctl(*arguments: str) -> str:
 
 
 @contextmanager
-def own_vhost() -> Iterator[Vhost]:
+def own_vhost(purpose: str = "reserve") -> Iterator[Vhost]:
     """A vhost that is deleted at the end; skips the test, aloud, where nobody may make one."""
     url = urlsplit(rabbitmq_url())
     if not shutil.which("rabbitmqctl"):
         pytest.skip("there is no rabbitmqctl: nothing shown on a RabbitMQ that closes and blocks")
-    name = f"reserve-{os.getpid()}"
+    name = f"{purpose}-{os.getpid()}"
     rabbitmqctl("add_vhost", name)
     try:
         rabbitmqctl("set_permissions", "-p", name, unquote(url.username or "guest"), ".*", ".*", ".*")
@@ -69,6 +78,16 @@ class Vhost:
     url: str
 
     @contextmanager
+    def policy(self, queues: str, **definition: object) -> Iterator[None]:
+        """Lay this down for the queues of that name, until the block ends (or the vhost does)."""
+        words = ("-p", self.name, "test")
+        rabbitmqctl("set_policy", *words, f"^{queues}$", json.dumps(definition), "--apply-to", "queues")
+        try:
+            yield
+        finally:
+            rabbitmqctl("clear_policy", *words)
+
+    @contextmanager
     def blocking(self) -> Iterator[None]:
         """The node's memory is said to be used up: it reads nothing more from those who publish.
 
@@ -81,6 +100,23 @@ class Vhost:
                 eventually(self.blocks, "publishers are blocked")
                 yield
         eventually(lambda: not self.blocks(), "publishers are not blocked any more")
+
+    @contextmanager
+    def acknowledging_within(self, milliseconds: int) -> Iterator[None]:
+        """Channels that are opened in this block are closed where an acknowledgement takes longer.
+
+        The node's own setting, since queues have none before RabbitMQ 3.12: so for every vhost, and no longer
+        than needed. It ends with this block, and also when this process dies.
+        """
+        with LOCK.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with _at_the_end(_SET_TIMEOUT.format(rabbitmqctl("eval", _TIMEOUT)), lock.fileno()):
+                rabbitmqctl("eval", _SET_TIMEOUT.format(milliseconds))
+                yield
+
+    def look_at_acknowledgements(self) -> None:
+        """Let every channel of the vhost look now for how long it has waited."""
+        rabbitmqctl("eval", _LOOK.format(self.name))
 
     def blocks(self) -> bool:
         """Whether somebody who publishes now is told that the connection is blocked."""

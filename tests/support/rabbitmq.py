@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,12 +64,20 @@ def _channel(connection: Connection) -> Any:
     return connection.channel()
 
 
+@dataclass
 class RabbitSite(Site):
-    """A site whose workers consume that queue."""
+    """A site whose workers consume that queue; ``celery`` are further settings of theirs."""
+
+    celery: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def queue_settings(self) -> dict[str, Any]:
+        """Celery's settings that say what the queue is."""
+        return {"task_default_queue": self.broker.prefix, **self.celery}
 
     def worker(self, name: str, *arguments: str, **environment: str) -> Worker:
         """Make a worker, not yet started; the broker's URL may be replaced by that of a proxy."""
-        queue = json.dumps({"task_default_queue": self.broker.prefix})
+        queue = json.dumps(self.queue_settings)
         variables = {"PROJ_CELERY": queue, "PROJ_RESULT_BACKEND": "disabled://", **environment}
         return super().worker(name, *arguments, **variables)
 

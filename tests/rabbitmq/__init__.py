@@ -1,0 +1,1 @@
+"""RabbitMQ in depth: queues of every type, what it refuses, limits and closes."""
