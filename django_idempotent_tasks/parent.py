@@ -19,7 +19,6 @@ from .conf import settings
 from .delivery import is_redelivered
 from .encoding import encode_error
 from .header import from_header
-from .identity import identify
 from .message import HEADER
 from .outcomes import Identity
 from .owner import instance
@@ -202,14 +201,14 @@ def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
 def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:
     """Which key a message names; None for one that names none, which no child can have claimed either."""
     header = (headers or {}).get(HEADER)
-    identity = from_header(header, task_name=task.name, task_id=task_id)
+    identity: Identity | None = from_header(header, task_name=task.name, task_id=task_id)
     if identity is not None:
         return identity
     try:
-        rules = task.idempotency_policy.key_rules
-        return identify(task.name, rules, args or (), kwargs or {}, task_id=task_id)
+        identity = task.idempotency_identity(args, kwargs, task_id=task_id)
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
+    return identity
 
 
 def _free(store: LedgerStore, identity: Identity, owner: str) -> None:
