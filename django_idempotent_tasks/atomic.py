@@ -110,7 +110,7 @@ class AtomicAttempt(Attempt):
     def _body(self, args: Any, kwargs: Any) -> None:
         with self.ledger.store.connection.execute_wrapper(self._execute):
             try:
-                self.result = self.task.run(*args, **kwargs)
+                self.result = self.task.idempotency_body(*args, **kwargs)
             except Ignore as ignored:
                 self.ignored = ignored
             finally:

@@ -1,4 +1,8 @@
-"""System checks, which read no database: E001 options, E002 settings, W001 to W005 what costs or loses."""
+"""System checks, which read no database.
+
+E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
+W006 options without effect.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery import current_app
+from celery.local import maybe_evaluate
 from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections
 
 from .conf import settings
 from .exceptions import ConfigurationError
+from .guarding import UNREAD, forgotten_options, left_out
 from .models import IdempotencyKey
+from .options import NAMES
 from .stores import get_store
 
 ID = "django_idempotent_tasks"
@@ -72,12 +79,15 @@ def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:
 
 
 def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E001: a task has a wrong option; it cannot be sent or run until it is mended."""
+    """E001: a task has a wrong option; it cannot be sent or run until it is mended. E003, W001, W004."""
     with _reading_tasks() as first:
         if not first:
             return []
         current_app.loader.import_default_modules()
-        wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
+        wrong: list[checks.CheckMessage] = [
+            checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)
+        ]
+        wrong += [*_left_out(current_app), *_forgotten(current_app)]
         return [*wrong, *_unreserved(current_app), *_miscounting(current_app), *_outlasting(current_app)]
 
 
@@ -159,9 +169,40 @@ def _outlasting(app: Any) -> list[checks.CheckMessage]:
     ]
 
 
+def _left_out(app: Any) -> list[checks.CheckMessage]:
+    """E003: a class stands before ours and does not call it: the task runs, and nobody guards it."""
+    return [
+        checks.Error(
+            f"Task {task.name}: {kind.__qualname__}.{method}() comes before that of IdempotentTaskMixin and"
+            " never calls it: what it does for the task is left out, without a word.",
+            hint=f"Call super().{method}(...) in it, or name IdempotentTaskMixin as the first base.",
+            id=f"{ID}.E003",
+        )
+        for task in _tasks(app)
+        if getattr(task, "idempotency_guarded", False)
+        for kind, method in left_out(type(task))
+    ]
+
+
+def _forgotten(app: Any) -> list[checks.CheckMessage]:
+    """W006: a plain task carries options of ours, which Celery takes for attributes of any kind."""
+    return [
+        checks.Warning(
+            f"Task {task.name} sets {', '.join(map(repr, names))} and is no IdempotentTask, so not guarded.",
+            hint="Give it base=IdempotentTask; if this is not meant for us, silence the check.",
+            id=f"{ID}.W006",
+        )
+        for task in _tasks(app)
+        if not hasattr(task, "idempotency_guarded") and (names := forgotten_options(type(task), app))
+    ]
+
+
 def _guarded(app: Any) -> list[Any]:
-    tasks = sorted(app.tasks.values(), key=lambda task: str(task.name))
-    return [task for task in tasks if hasattr(task, "idempotency_policy")]
+    return [task for task in _tasks(app) if hasattr(task, "idempotency_policy")]
+
+
+def _tasks(app: Any) -> list[Any]:
+    return sorted(map(maybe_evaluate, app.tasks.values()), key=lambda task: str(task.name))
 
 
 @contextmanager
@@ -186,6 +227,16 @@ def _setting_problems() -> list[str]:
 
 def _task_problems(app: Any) -> list[str]:
     """A wrong setting stops every task from being read; it is reported once, as what it is."""
-    errors = (getattr(task, "idempotency_error", None) for task in app.tasks.values())
     settings_are_wrong = set(_setting_problems())
-    return [str(error) for error in errors if error is not None and str(error) not in settings_are_wrong]
+    found = [problem for task in _tasks(app) for problem in _problems_of(task)]
+    return [problem for problem in found if problem not in settings_are_wrong]
+
+
+def _problems_of(task: Any) -> Iterator[str]:
+    error = getattr(task, "idempotency_error", None)
+    if error is not None:
+        yield f"Task {task.name}: {error}" if error is UNREAD else str(error)
+    elif getattr(task, "idempotency_guarded", False):
+        for name in NAMES:
+            if name in vars(task):
+                yield f"Task {task.name}: option {name!r} is set on an instance; set it on the class."

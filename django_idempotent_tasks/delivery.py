@@ -22,7 +22,6 @@ from .exceptions import (
     StoreDown,
 )
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
-from .identity import identify
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
 from .message import AGAIN, HEADER, stored_text
 from .options import Policy
@@ -109,7 +108,7 @@ class Delivery(ABC):
         task, task_id, headers = self.task.name, self.request.id, self.request.headers or {}
         identity = from_header(headers.get(HEADER), task_name=task, task_id=task_id)
         if identity is None:
-            identity = identify(task, self.policy.key_rules, self.args, self.kwargs, task_id=task_id)
+            identity = self.task.idempotency_identity(self.args, self.kwargs, task_id=task_id)
             header = to_header(identity, task_name=task, task_id=task_id)
             self.request.headers = {**headers, HEADER: header}
         return identity

@@ -10,8 +10,6 @@ from django.db import transaction
 
 from .conf import settings
 from .context import Done, downstream_key
-from .identity import identify
-from .options import Policy
 
 
 class Detached:
@@ -22,11 +20,9 @@ class Detached:
     previous_attempt_died = False
     lost = False
 
-    def __init__(self, task: Any, policy: Policy) -> None:
+    def __init__(self, task: Any) -> None:
         request = task.request
-        self._identity = identify(
-            task.name, policy.key_rules, request.args or (), request.kwargs or {}, task_id=request.id or ""
-        )
+        self._identity = task.idempotency_identity(request.args, request.kwargs, task_id=request.id or "")
         self.key = self._identity.key_text
         self.scope = self._identity.scope
 

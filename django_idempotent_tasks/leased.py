@@ -68,7 +68,7 @@ class LeasedAttempt(Attempt):
 
     def _body(self, args: Any, kwargs: Any) -> Any:
         try:
-            return self.task.run(*args, **kwargs)
+            return self.task.idempotency_body(*args, **kwargs)
         except Exception as error:
             if not (self.completed and self.in_caller_transaction):
                 raise

@@ -89,9 +89,11 @@ class Policy:
     at_most_once: bool = False
 
 
-def names_any_option(task: type) -> bool:
-    """Whether a task's own classes, below Celery's and ours, set one of our options."""
-    return any(_given(task, name) is not NOT_GIVEN for name in NAMES)
+def named_options(task: type, *, but: type) -> dict[str, Any]:
+    """Our options and their values that a task's own classes set; not what ``but`` and its bases do."""
+    own = [kind for kind in task.__mro__ if not issubclass(but, kind)]
+    names = [name for name in NAMES if any(name in vars(kind) for kind in own)]
+    return {name: inspect.getattr_static(task, name) for name in names}
 
 
 def _given(task: type, name: str) -> Any:
@@ -113,7 +115,7 @@ class _Reader:
 
     def __init__(self, task: type) -> None:
         self.task = task
-        self.label = str(getattr(task, "name", task.__qualname__))
+        self.label = str(getattr(task, "name", None) or f"{task.__module__}.{task.__qualname__}")
 
     def policy(self) -> Policy:
         if len(self.label) > NAME_LIMIT:

@@ -21,7 +21,6 @@ from .conf import settings
 from .delivery import is_redelivered
 from .failure import failure_of
 from .header import from_header
-from .identity import identify
 from .message import HEADER, Message
 from .outcomes import Call, Failure, Identity
 from .owner import instance
@@ -276,11 +275,11 @@ def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
 def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:
     """Which key a message names; None for one that names none, which no child can have claimed either."""
     header = (headers or {}).get(HEADER)
-    identity = from_header(header, task_name=task.name, task_id=task_id)
+    identity: Identity | None = from_header(header, task_name=task.name, task_id=task_id)
     if identity is not None:
         return identity
     try:
-        rules = task.idempotency_policy.key_rules
-        return identify(task.name, rules, args or (), kwargs or {}, task_id=task_id)
+        identity = task.idempotency_identity(args, kwargs, task_id=task_id)
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
+    return identity

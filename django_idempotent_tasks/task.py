@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from celery import Celery, Task
@@ -9,18 +10,21 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from django.db import transaction
 
-from .conf import settings
 from .context import Idempotency, active
 from .detached import Detached
 from .exceptions import ConfigurationError, InvalidKey
+from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import from_header, sends_a_canvas, task_id_problem, to_header
 from .identity import UNSET, identify
 from .message import HEADER
-from .options import Policy, names_any_option, read_policy
+from .options import Policy, read_policy
 from .outcomes import Identity
 
 if TYPE_CHECKING:
     from .submission import Submission
+
+#: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
+_entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
 class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stubs only
@@ -36,23 +40,26 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
     reject_on_worker_lost = True
 
     #: What is wrong with the options, None when nothing is.
-    idempotency_error: ClassVar[ConfigurationError | None] = None
+    idempotency_error: ClassVar[ConfigurationError | None] = UNREAD
     #: Whether this task is guarded: not those that only inherit the class from ``Celery(task_cls=...)``.
     idempotency_guarded: ClassVar[bool] = True
     idempotency_policy: ClassVar[Policy]
+    _has_calls_behind: ClassVar[bool] = False
 
     @classmethod
     def on_bound(cls, app: Celery) -> None:
         """Read and check the options (a documented hook of Celery, called when the task is created)."""
         super().on_bound(app)
         try:
-            cls.idempotency_guarded = _is_guarded(cls, app)
+            cls.idempotency_error = None
+            cls.idempotency_guarded = is_guarded(cls, app, IdempotentTaskMixin)
+            cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
         if not cls.idempotency_guarded:
-            _unset_late_acks(cls, app)
+            unset_late_acks(cls, app)
 
     @property
     def idempotency(self) -> Idempotency:
@@ -61,7 +68,7 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         if attempt is not None and attempt.request is self.request_stack.top:
             handle: Idempotency = attempt.handle
             return handle
-        return Detached(self, self._policy())
+        return Detached(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Under a worker or eagerly: claim, run, settle. Called directly: run."""
@@ -72,12 +79,33 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         if request.called_directly or (attempt is not None and attempt.request is request):
             # Else a worker's optimised __call__ would run the first such call inside our request.
             vars(request)["_protected"] = 1
+            if _entering.get() is request:
+                _entering.set(None)
             return super().__call__(*args, **kwargs)
         if not self.idempotency_guarded:
-            return self.run(*args, **kwargs)
+            return self.idempotency_body(*args, **kwargs)
         from .runner import run  # the models exist by now, when this module loads they may not
 
         return run(self, self._policy(), args, kwargs)
+
+    def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the body, and around it what classes behind this one put around every call."""
+        if not self._has_calls_behind:
+            return self.run(*args, **kwargs)
+        token = _entering.set(self.request_stack.top)
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            _entering.reset(token)
+
+    def push_request(self, *args: Any, **kwargs: Any) -> None:
+        """Begin a request, as Celery does; a call that enters the body stays in the one it came with."""
+        request = _entering.get()
+        if request is not None and request is self.request_stack.top:
+            _entering.set(None)
+            self.request_stack.push(request)
+        else:
+            super().push_request(*args, **kwargs)
 
     def apply_async(  # noqa: PLR0913  Celery's own
         self,
@@ -279,21 +307,3 @@ class IdempotentTask(IdempotentTaskMixin, DjangoTask):  # type: ignore[type-arg]
     """Celery's task for Django, guarded."""
 
     abstract = True
-
-
-def _is_guarded(task: type, app: Celery) -> bool:
-    """With ``Celery(task_cls=...)`` only tasks that set an option are guarded, and Celery's own never."""
-    if str(getattr(task, "name", "")).startswith("celery."):
-        return False
-    inherited = issubclass(app.Task, IdempotentTaskMixin) and issubclass(task, app.Task)
-    return not inherited or names_any_option(task) or settings().guard_all
-
-
-def _unset_late_acks(task: Any, app: Celery) -> None:
-    """An unguarded task keeps the project's own acknowledgement settings."""
-    for name, default in (
-        ("acks_late", app.conf.task_acks_late),
-        ("reject_on_worker_lost", app.conf.task_reject_on_worker_lost),
-    ):
-        if name not in vars(task):
-            setattr(task, name, default)

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 from celery import signals
+from celery.concurrency import get_implementation
 from celery.utils.functional import maybe_list
 from celery.worker.control import Panel
 from celery.worker.state import revoked
@@ -45,8 +46,13 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
         return
     install(app)
     _hear_revoke()
-    if settings().keep_connections:
+    if settings().keep_connections and not _is_green(sender):
         keep_connections(app)
+
+
+def _is_green(worker: Any) -> bool:
+    """Whether each task has a greenlet of its own, and with it connections that no other task will use."""
+    return bool(getattr(get_implementation(worker.pool_cls), "is_green", False))
 
 
 def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
