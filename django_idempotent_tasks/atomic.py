@@ -8,7 +8,7 @@ from typing import Any
 
 from celery.exceptions import Ignore, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, InternalError, OperationalError, transaction
 from django.db.transaction import TransactionManagementError
 
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
@@ -139,6 +139,8 @@ class AtomicAttempt(Attempt):
         # It may be the answer to COMMIT that was lost, or a hook after it that failed: the row knows.
         if self.committing and self.settlement.is_completed():
             self.completed = True
+        elif self.ledger.store.confirms:
+            self.settlement.look_for_a_commit()
         try:
             if isinstance(error, _Undone):
                 return self._taken_back()
@@ -156,9 +158,11 @@ class AtomicAttempt(Attempt):
 
     def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:
         """Whether it went away or refused the commit; what a body makes of other errors is its own."""
-        if self.in_caller_transaction or not isinstance(error, OperationalError | InterfaceError):
+        if self.in_caller_transaction:
             return False
-        return self.committing or broke
+        if broke and isinstance(error, InternalError):  # PostgreSQL's time limits of a transaction
+            return True
+        return (self.committing or broke) and isinstance(error, OperationalError | InterfaceError)
 
     def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):
