@@ -173,10 +173,11 @@ def run_pooled(words: list[str]) -> int:
 def run_postgresql(words: list[str]) -> int:
     """Run the contract and races on a PostgreSQL that is not the tests' own."""
     usual = POSTGRESQL.format(user=getpass.getuser())
-    codes = [
-        run(POSTGRESQL_TESTS, ["-m", "not slow", "-k", "not sqlite", *words], DATABASE_URL=url)
-        for url in found("PostgreSQL", "POSTGRESQL_URL", usual, postgresql_problem)
-    ]
+    chosen, codes = ["-m", "not slow", "-k", "not sqlite", *words], []
+    for url in found("PostgreSQL", "POSTGRESQL_URL", usual, postgresql_problem):
+        # A name that no other run has; Django makes and drops the database test_<name> only.
+        own = urlsplit(url)._replace(path=f"/idem_{os.getpid()}").geturl()
+        codes.append(run(POSTGRESQL_TESTS, chosen, DATABASE_URL=own))
     return max(codes, default=0)
 
 
