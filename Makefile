@@ -14,7 +14,7 @@ help:
 	@echo "make test           the test suite, on its own PostgreSQL and Valkey"
 	@echo "make test-fast      units, the command, the admin, eager tasks, the example: under a minute"
 	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
-	@echo "make test-services  the tests that need MariaDB (or MySQL) and RabbitMQ, on those that run on this machine"
+	@echo "make test-services  the tests that need MariaDB (or MySQL), RabbitMQ, PgBouncer or another PostgreSQL, where found"
 	@echo "make lint           ruff, mypy, import-linter, missing migrations"
 	@echo "make bench          the benchmarks"
 	@echo "make clean          remove what the other targets made"

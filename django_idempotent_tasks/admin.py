@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from .conf import settings
 from .encoding import decode_error
 from .message import pretty
 from .models import AnsweredCall, DuplicateAttempt, IdempotencyKey
@@ -16,6 +19,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     """Rows change by transitions only, never by a form. No full COUNT on big tables."""
 
     show_full_result_count = False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).using(settings().database)
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False

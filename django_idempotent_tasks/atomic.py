@@ -11,7 +11,7 @@ from typing import Any
 
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, InternalError, OperationalError, transaction
 from django.db.transaction import TransactionManagementError
 
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
@@ -176,6 +176,8 @@ class AtomicAttempt(Attempt):
             self.completed = True
             if self.ignored is not None and not is_shutdown(error):
                 return self._committed()
+        elif self.ledger.store.confirms:
+            self.settlement.look_for_a_commit()
         try:
             if isinstance(error, _Undone):
                 return self._taken_back()
@@ -193,9 +195,11 @@ class AtomicAttempt(Attempt):
 
     def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:
         """Whether it went away or refused the commit; what a body makes of other errors is its own."""
-        if self.in_caller_transaction or not isinstance(error, OperationalError | InterfaceError):
+        if self.in_caller_transaction:
             return False
-        return self.committing or broke
+        if broke and isinstance(error, InternalError):  # PostgreSQL's time limits of a transaction
+            return True
+        return (self.committing or broke) and isinstance(error, OperationalError | InterfaceError)
 
     def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):

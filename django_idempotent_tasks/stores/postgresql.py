@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from uuid import UUID
 
 from django.db import OperationalError, transaction
@@ -16,6 +16,7 @@ from ..states import State
 from . import clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
+from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .sql import Parameters, Row, due
 
@@ -280,9 +281,10 @@ class PostgresStore(AtomicSqlStore):
         options = connection.settings_dict.setdefault("OPTIONS", {})
         options.pop("pool", None)
         options["connect_timeout"] = 2
-        given = options.get("options", "")
-        options["options"] = f"{given} -c statement_timeout=2000 -c lock_timeout=2000".strip()
         options["application_name"] = "idempotent-tasks"
+
+    def limited(self, connection: BaseDatabaseWrapper, sql: str) -> AbstractContextManager[str]:
+        return limited(connection, sql)
 
     def cut(self, connection: BaseDatabaseWrapper) -> None:
         # A copy of the descriptor: closing it leaves the driver's own one open, for the driver to close.

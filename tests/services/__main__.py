@@ -1,26 +1,34 @@
-"""Finds MariaDB (or MySQL) and RabbitMQ, runs the tests that need them, and says what it leaves out.
+"""Finds what runs on this machine, runs the tests that need it, and says what it leaves out.
 
-``MYSQL_URL`` and ``RABBITMQ_URL`` name them; else they are looked for at their ports on this machine.
-A service that is missing is no failure.
+``MYSQL_URL``, ``RABBITMQ_URL`` and ``POSTGRESQL_URL`` name MariaDB (or MySQL), RabbitMQ and a PostgreSQL of
+another version than the tests' own; else they are looked for at their ports. A service that is missing is
+no failure.
 """
 
 from __future__ import annotations
 
+import getpass
 import importlib.util
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import psycopg
 from kombu import Connection
+
+from example_project.servers import start_postgres
+from tests.support.pgbouncer import find_pgbouncer, start_pgbouncer
 
 MYSQL = "mysql://root@127.0.0.1:3306/idem"
 RABBITMQ = "amqp://guest:guest@127.0.0.1:5672//"
+
+POSTGRESQL = "postgresql://{user}@127.0.0.1:5432/postgres"
 
 MYSQL_TESTS = (
     "tests/stores/test_mysql.py",
@@ -31,6 +39,19 @@ MYSQL_TESTS = (
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
+#: On another PostgreSQL, by whatever leads there.
+POSTGRESQL_TESTS = ("tests/stores/test_contract.py", "tests/stores/test_postgresql.py", "tests/concurrency")
+#: Through PgBouncer. Other races look at what a session has, and there a client has none.
+POOLED_TESTS = (
+    "tests/stores/test_contract.py",
+    "tests/concurrency/test_many_claimers.py",
+    "tests/concurrency/test_atomic_claimers.py",
+    "tests/concurrency/test_sweeps.py",
+)
+PGBOUNCER_TESTS = ("tests/pgbouncer",)
+
+#: Of pytest, where it has found no test.
+NONE_CHOSEN = 5
 
 #: Seconds that a service has to answer.
 PATIENCE = 5.0
@@ -83,6 +104,26 @@ def rabbitmq_problem(url: str) -> str:
     return ""
 
 
+def postgresql_problem(url: str) -> str:
+    """Why nothing can be shown on this server, or "" ."""
+    try:
+        with psycopg.connect(url, connect_timeout=int(PATIENCE)) as connection:
+            row = connection.execute(
+                "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = user"
+            ).fetchone()
+    except psycopg.Error as error:
+        return f"it answers {error}"
+    return "" if row and row[0] else "its account may not create databases"
+
+
+def has_pgbouncer() -> bool:
+    """Whether PgBouncer is there; says where it comes from when it is not."""
+    if find_pgbouncer():
+        return True
+    say("SKIPPED PgBouncer: it is not installed (apt-get install pgbouncer)")
+    return False
+
+
 def found(name: str, variable: str, usual: str, problem: Any) -> Iterator[str]:
     """The URL of a service that can be used; says what was found."""
     url = os.environ.get(variable) or usual
@@ -96,8 +137,15 @@ def found(name: str, variable: str, usual: str, problem: Any) -> Iterator[str]:
         yield url
 
 
-def main(words: list[str]) -> int:
-    """Run what can be run; pytest's exit code."""
+def run(tests: Sequence[str], words: list[str], **environment: str) -> int:
+    """Run tests in an environment; pytest's exit code, 0 where words chose none of them."""
+    command = [sys.executable, "-m", "pytest", *tests, *words]
+    code = subprocess.run(command, check=False, env={**os.environ, **environment}).returncode
+    return 0 if code == NONE_CHOSEN else code
+
+
+def run_services(words: list[str]) -> int:
+    """Run what needs MariaDB and RabbitMQ beside the tests' own servers."""
     tests: list[str] = []
     for url in found("MariaDB or MySQL", "MYSQL_URL", MYSQL, mysql_problem):
         os.environ["MYSQL_URL"] = url
@@ -105,10 +153,36 @@ def main(words: list[str]) -> int:
     for url in found("RabbitMQ", "RABBITMQ_URL", RABBITMQ, rabbitmq_problem):
         os.environ["RABBITMQ_URL"] = url
         tests += RABBITMQ_TESTS
-    if not tests:
-        say("nothing was run")
+    if has_pgbouncer():
+        tests += PGBOUNCER_TESTS
+    return run(tests, [*CHOICE, *words]) if tests else 0
+
+
+def run_pooled(words: list[str]) -> int:
+    """Run the contract and races on the tests' own PostgreSQL through PgBouncer."""
+    if not find_pgbouncer():
         return 0
-    return subprocess.run([sys.executable, "-m", "pytest", *tests, *CHOICE, *words], check=False).returncode
+    with start_postgres(durable=False) as server, start_pgbouncer(server.url, pool_size=20) as pooler:
+        say("PgBouncer in transaction mode")
+        # The test database stays: the pooler's connections keep it from being dropped.
+        chosen = ["-k", "not sqlite", "--create-db", "--reuse-db", *words]
+        return run(POOLED_TESTS, chosen, DATABASE_URL=pooler.url)
+
+
+def run_postgresql(words: list[str]) -> int:
+    """Run the contract and races on a PostgreSQL that is not the tests' own."""
+    usual = POSTGRESQL.format(user=getpass.getuser())
+    chosen, codes = ["-m", "not slow", "-k", "not sqlite", *words], []
+    for url in found("PostgreSQL", "POSTGRESQL_URL", usual, postgresql_problem):
+        # A name that no other run has; Django makes and drops the database test_<name> only.
+        own = urlsplit(url)._replace(path=f"/idem_{os.getpid()}").geturl()
+        codes.append(run(POSTGRESQL_TESTS, chosen, DATABASE_URL=own))
+    return max(codes, default=0)
+
+
+def main(words: list[str]) -> int:
+    """Run what can be run; the worst of pytest's exit codes."""
+    return max(part(words) for part in (run_services, run_pooled, run_postgresql))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from django.db.transaction import TransactionManagementError
 from django_idempotent_tasks.exceptions import ConfigurationError
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.stores.mysql import MysqlStore
 from tests.concurrency.mysql import wait_until_blocked
 from tests.concurrency.session import Session
 from tests.proj.models import Effect
@@ -136,3 +137,21 @@ def test_a_side_connection_keeps_the_commands_of_its_settings(monkeypatch: pytes
     with get_store(ALIAS).side_connection() as side, side.connection.cursor() as cursor:
         cursor.execute("SELECT @mark, @@innodb_lock_wait_timeout, @@session.tx_isolation")
         assert cursor.fetchone() == (7, 1, "READ-COMMITTED")
+
+
+@pytest.mark.parametrize("ends", ["fails", "asks for a retry"])
+def test_a_commit_inside_a_body_that_fails_is_no_success_where_the_server_tells_nothing(
+    till: Till, shop: Counter, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    monkeypatch.setattr(MysqlStore, "_is_mariadb", False)  # MySQL's way of going about it
+
+    @till.guarded(max_retries=1)
+    def sell(self: Any, order: int) -> None:
+        shop.sell(self)
+        sql("COMMIT")
+        if ends == "fails":
+            raise ValueError(order)
+        raise self.retry()
+
+    till.deliver(sell, 7)
+    assert shop.state is (State.FAILED if ends == "fails" else State.RETRY)

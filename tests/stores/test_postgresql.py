@@ -187,7 +187,7 @@ class TestSideConnections(Ledgers):
         copied.settings_dict["OPTIONS"] |= {"pool": True, "options": "-c search_path=tenant"}
         PostgresStore(connection).shorten_timeouts(copied)
         options = copied.settings_dict["OPTIONS"]
-        assert options["options"].startswith("-c search_path=tenant -c statement_timeout=")
+        assert options["options"] == "-c search_path=tenant"
         assert "pool" not in options
         assert connection.settings_dict["OPTIONS"].get("options") is None
 
