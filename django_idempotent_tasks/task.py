@@ -12,6 +12,7 @@ from django.db import transaction
 
 from .context import Idempotency, active
 from .detached import Detached
+from .eager import is_applied_by_a_canvas
 from .exceptions import ConfigurationError, InvalidKey
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import from_header, sends_a_canvas, task_id_problem, to_header
@@ -210,10 +211,7 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         return transaction.on_commit(send)
 
     def replace(self, sig: Any) -> Any:
-        """Replace as Celery does, and complete the key: duplicates in a canvas go on with ``sig`` too.
-
-        Raises RuntimeError after ``complete()``, and where ``sig`` would wait for this very key.
-        """
+        """As Celery's; duplicates in a canvas go on with ``sig`` too. RuntimeError where it cannot be."""
         attempt = active()
         if self.request.is_eager or attempt is None or attempt.request is not self.request_stack.top:
             return super().replace(sig)
@@ -231,9 +229,11 @@ class IdempotentTaskMixin(Task):  # type: ignore[type-arg]  # generic in the stu
         **options: Any,
     ) -> Any:
         """Run here as Celery does, under the same identity as ``apply_async`` would give."""
-        if self.idempotency_guarded and (idempotency_key is not UNSET or scope is not UNSET):
+        in_canvas = is_applied_by_a_canvas()
+        is_stated = idempotency_key is not UNSET or scope is not UNSET
+        if self.idempotency_guarded and (is_stated or in_canvas):
             task_id = task_id or uuid()
-            headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
+            headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
     def idempotency_identity(

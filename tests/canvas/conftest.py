@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -59,20 +59,22 @@ class Arena:
             print(error)
 
 
-@pytest.fixture(scope="package", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
-    """The name of a result backend."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="package")
-def arena(site: Site, backend: str) -> Iterator[Arena]:
+def _arenas(site: Site) -> Iterator[dict[str, Arena]]:
+    with ExitStack() as stack:
+        arenas = {name: Arena(stack.enter_context(place_of(site, name))) for name in BACKENDS}
+        for name, arena in arenas.items():
+            stack.enter_context(running(arena.site, name))
+            arena.send_all()
+        for arena in arenas.values():
+            arena.wait()
+        yield arenas
+
+
+@pytest.fixture(scope="package", params=BACKENDS)
+def arena(_arenas: dict[str, Arena], request: pytest.FixtureRequest) -> Arena:
     """The canvases, ended."""
-    with place_of(site, backend) as place, running(place, backend):
-        arena = Arena(place)
-        arena.send_all()
-        arena.wait()
-        yield arena
+    return _arenas[str(request.param)]
 
 
 def running(place: Site, backend: str) -> AbstractContextManager[Worker]:

@@ -10,6 +10,7 @@ from threading import Event, Thread
 import pytest
 from celery import chord
 
+from django_idempotent_tasks.states import State
 from tests.canvas import tasks
 from tests.canvas.conftest import place_of, running
 from tests.support.processes import Worker, kill
@@ -58,6 +59,7 @@ def test_two_hundred_chords_end_with_their_sums_under_thirty_kills(site: Site, n
                 return {entry["key"] for entry in place.journal.read("collected")}
 
             eventually(lambda: len(ended()) == CHORDS, f"{CHORDS} ends", within=240, every=0.5)
+            place.broker.wait_until_empty(within=60)
         assert len(killed) == KILLS
         told = {entry["key"]: entry["values"] for entry in place.journal.read("collected")}
         assert told == keys
@@ -76,4 +78,5 @@ def test_a_chord_ends_though_the_host_of_its_part_died(site: Site) -> None:
             place.journal.wait_for("gated", "gated", count=2, within=60)
             place.journal.open("gated")
             assert place.journal.wait_for("collected", "end")["values"] == ["gated", "part"]
+            place.rows.wait_for("end", State.SUCCEEDED)
         assert [len(place.rows.effects(key)) for key in ("gated", "part", "end")] == [1, 1, 1]

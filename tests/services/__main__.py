@@ -34,6 +34,8 @@ MYSQL_TESTS = (
     "tests/stores/test_mysql.py",
     "tests/concurrency/test_mysql_claimers.py",
     "tests/concurrency/test_mysql_meetings.py",
+    "tests/results/test_meetings.py",
+    "tests/results/test_troubles.py",
     "tests/services",
 )
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
