@@ -33,8 +33,23 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return False
 
 
+class ScopedAdmin(ReadOnlyAdmin):
+    """Lists that are also searched by tenant."""
+
+    search_fields = ("=task_id", "=digest")
+    search_help_text = "A task id or a digest, in full; or scope:NAME for a tenant"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        word, colon, scope = search_term.partition(":")
+        if word == "scope" and colon and "\x00" not in scope:
+            return queryset.filter(scope=scope), False
+        return super().get_search_results(request, queryset, search_term)
+
+
 @admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(ReadOnlyAdmin):
+class IdempotencyKeyAdmin(ScopedAdmin):
     """Which keys there are, who holds them, and how they ended."""
 
     list_display = (
@@ -48,8 +63,6 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
         "finished_at",
     )
     list_filter = ("state",)
-    search_fields = ("=task_id", "=digest")
-    search_help_text = "A task id or a digest, in full"
     ordering = ("-created_at",)
     exclude = ("message", "result")
     readonly_fields = ("why", "outcome", "stored_message")
@@ -73,11 +86,10 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
 
 @admin.register(DuplicateAttempt)
-class DuplicateAttemptAdmin(ReadOnlyAdmin):
+class DuplicateAttemptAdmin(ScopedAdmin):
     """Calls that were refused because their key was taken."""
 
     list_display = ("task_id", "scope", "reason", "place", "at")
-    search_fields = ("=task_id", "=digest")
     ordering = ("-id",)
 
 

@@ -1,7 +1,7 @@
 """System checks, which read no database.
 
 E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
-W006 options without effect.
+W006 options without effect, W007 a ledger a tenant.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from celery import current_app
 from celery.local import maybe_evaluate
+from django.conf import settings as django_settings
 from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections
@@ -46,6 +47,7 @@ def register() -> None:
     checks.register(check_tasks, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
+    checks.register(check_tenants, "idempotent_tasks")
 
 
 def problems(app: Any) -> list[str]:
@@ -121,6 +123,21 @@ def check_redelivery(**_kwargs: object) -> list[checks.CheckMessage]:
     text = f"REDELIVERY_WINDOW ({window} s) is shorter than the broker's visibility_timeout ({timeout} s)."
     hint = "Make it longer: a message that is delivered again later than that is not recognised."
     return [checks.Warning(text, hint=hint, id=f"{ID}.W003")]
+
+
+def check_tenants(**_kwargs: object) -> list[checks.CheckMessage]:
+    """W007: the ledger is among the apps whose tables each tenant's schema has."""
+    apps = getattr(django_settings, "TENANT_APPS", ())
+    if _setting_problems() or settings().schema or not any(app.startswith(ID) for app in apps):
+        return []
+    text = (
+        "Each tenant's schema has a ledger of its own; a sweeper sees that of its connection's schema only."
+    )
+    hint = (
+        "Move django_idempotent_tasks from TENANT_APPS to SHARED_APPS, and set"
+        " IDEMPOTENT_TASKS['SCHEMA'] to 'public'."
+    )
+    return [checks.Warning(text, hint=hint, id=f"{ID}.W007")]
 
 
 def _redelivers_late(app: Any) -> bool:

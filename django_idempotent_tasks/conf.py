@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -24,6 +25,7 @@ class Settings:
     """What ``IDEMPOTENT_TASKS`` says, validated; durations in whole seconds, sizes in bytes."""
 
     database: str = "default"
+    schema: str | None = None
     keep_connections: bool = False
     lease: int = 60
     retention: int = 7 * DAY
@@ -72,6 +74,13 @@ def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
     return _flag(name, value)
 
 
+def _schema(name: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,62}", value)):
+        return value
+    msg = f"{name} must be the name of a PostgreSQL schema, letters, digits and _, or None, not {value!r}."
+    raise ConfigurationError(msg)
+
+
 def _one_of(*choices: str) -> Callable[[str, object], str]:
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in choices:
@@ -92,6 +101,7 @@ def _alias(name: str, value: object) -> str:
 
 _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "database": _alias,
+    "schema": _schema,
     "keep_connections": _flag,
     "lease": _duration(1),
     "retention": _duration(0),

@@ -29,14 +29,14 @@ _NOTE = "Bodies that run are not stopped; their completion is refused."
 
 
 def cancel_keys(store: LedgerStore, options: Options, say: Say) -> Report:
-    """One key by its digest, or those of a task."""
+    """One key by its digest, or those of a task or a scope."""
     digest, wanted = options.get("digest"), Wanted.of(options)
     if digest is not None:
         if wanted != Wanted():
             raise could_not_run("Give a digest or filters, not both.")
         return _cancel_one(store, digest, yes=options["yes"])
-    if wanted.task is None:
-        raise could_not_run("Give a digest, or --task NAME with further filters.")
+    if wanted.task is None and wanted.scope is None:
+        raise could_not_run("Give a digest, or --task NAME or --scope SCOPE with further filters.")
     if wanted.state is not None and wanted.state not in LIVE:
         raise could_not_run("Only pending, retry and running keys can be cancelled.")
     matching = _matching(store, wanted)

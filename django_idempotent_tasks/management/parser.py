@@ -45,6 +45,8 @@ def _add_sweep(group: Groups) -> None:
 def _add_prune(group: Groups) -> None:
     parser = _add(group, "prune", prune, "delete what is past its retention; REVIEW is never deleted")
     _add_yes(parser)
+    words = "only of this tenant, but whatever is finished, past its retention or not"
+    parser.add_argument("--scope", type=text, metavar="SCOPE", help=words)
     parser.add_argument("--bite", type=count, metavar="N", default=BITE, help="rows of one kind a statement")
     parser.add_argument(
         "--pause", type=seconds, metavar="SECONDS", default=0.05, help="between two bites (0.05)"
@@ -58,7 +60,9 @@ def _add_keys(group: Groups) -> None:
     parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most so many keys (50)")
     _add_show(group)
     _add_release(group)
-    parser = _add(group, "cancel", cancel_keys, "end one live key, or all of a task that fit the filters")
+    parser = _add(
+        group, "cancel", cancel_keys, "end one live key, or all of a task or a scope that fit the filters"
+    )
     _add_digest(parser, nargs="?")
     _add_filters(parser)
     _add_yes(parser)

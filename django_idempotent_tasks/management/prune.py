@@ -12,11 +12,14 @@ from ..moments import database_now
 from ..pruning import PRUNED, prune_bite
 from ..stores import LedgerStore
 from .counts import Count, answered_past_their_time, duplicates_past_their_time, past_their_time
+from .erase import erase
 from .report import Options, Report, Say
 
 
 def prune(store: LedgerStore, options: Options, say: Say) -> Report:
-    """Delete with ``--yes``, count without."""
+    """Delete with ``--yes``, count without; with ``--scope`` a tenant's, whatever its age."""
+    if options.get("scope") is not None:
+        return erase(store, options, say)
     if not options["yes"]:
         return _planned(store)
     deleted: Counter[str] = Counter()

@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from uuid import UUID
 
+from django.db.models import Model
+
+from ..conf import settings
 from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
 from . import clock
 from .statements import CRASH_WAIT, DOUBTED
@@ -57,24 +60,28 @@ class Dialect(ABC):
     def uuid(self, value: UUID | None) -> object:
         """A UUID as a parameter."""
 
+    def table(self, model: type[Model]) -> str:
+        """A table's name in a statement."""
+        return model._meta.db_table
+
     def sql(self, template: str) -> str:
         """The statement's text in this dialect."""
-        return _render(self, template, clock.offset())
+        return _render(self, template, clock.offset(), settings().schema)
 
 
 @lru_cache(maxsize=256)
-def _render(dialect: Dialect, template: str, _offset: int) -> str:
+def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) -> str:
     send_wait = (
         f"CASE WHEN k.sends < 0 THEN %(republish)s WHEN k.sends < 12"
         f" THEN {dialect.least}(%(republish)s * (1 << k.sends), 3600) ELSE 3600 END"
     )
     return template.format(
-        key=IdempotencyKey._meta.db_table,
-        answered=AnsweredCall._meta.db_table,
-        duplicate=DuplicateAttempt._meta.db_table,
-        failed=FailedJob._meta.db_table,
-        redrive=RedriveOperation._meta.db_table,
-        leader=Leader._meta.db_table,
+        key=dialect.table(IdempotencyKey),
+        answered=dialect.table(AnsweredCall),
+        duplicate=dialect.table(DuplicateAttempt),
+        failed=dialect.table(FailedJob),
+        redrive=dialect.table(RedriveOperation),
+        leader=dialect.table(Leader),
         now=dialect.now(),
         after=_After(dialect),
         before=_Before(dialect),

@@ -10,7 +10,9 @@ from uuid import UUID
 
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
 
+from ..conf import settings
 from ..outcomes import Call, Claim, Due, Grant
 from ..states import State
 from . import clock, statements
@@ -159,6 +161,11 @@ class PostgresDialect(Dialect):
     uuid_type = "uuid"
     unheld = _LOCKED
 
+    def table(self, model: type[Model]) -> str:
+        """With its schema where the settings name one: a body may point the search path elsewhere."""
+        schema, table = settings().schema, super().table(model)
+        return f'"{schema}".{table}' if schema else table
+
     def now(self) -> str:
         offset = clock.offset()
         shift = f" + make_interval(secs => {offset})" if offset else ""
@@ -224,9 +231,8 @@ class PostgresStore(AtomicSqlStore):
             with transaction.atomic(using=self.connection.alias), short_wait(self.connection):
                 if not locked:
                     self._one(SHARE_MANY, {})
-                token: int | None = self._one(RESERVE_AMONG_MANY if locked else RESERVE_UNLOCKED, parameters)[
-                    0
-                ]
+                template = RESERVE_AMONG_MANY if locked else RESERVE_UNLOCKED
+                token: int | None = self._one(template, parameters)[0]
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", None) not in NOT_GRANTED:
                 raise

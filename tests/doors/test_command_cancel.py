@@ -188,7 +188,8 @@ def test_one_key_is_ended_by_its_digest(keys: Keys) -> None:
     ("words", "remedy"),
     [
         ([], "Give a digest, or --task"),
-        (["--scope", "a"], "Give a digest, or --task"),
+        (["--state", "running"], "Give a digest, or --task"),
+        (["--older-than", "1d"], "Give a digest, or --task"),
         ([str(uuid4()), "--task", "shop.charge"], "not both"),
         (["--task", "shop.charge", "--state", "failed"], "Only pending, retry and running"),
     ],

@@ -8,6 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from celery import Celery
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext_lazy
 from pydantic import BaseModel
 
 from django_idempotent_tasks import IdempotentTask, InvalidKey, get_key
@@ -121,3 +123,62 @@ def test_what_json_cannot_hold_is_refused_in_the_caller_also_where_the_serialize
     with pytest.raises(InvalidKey, match="argument 'extra'"):
         charge.delay(7, value)
     assert charge.delay(7, [1, {"a": 2}]).get() == 7
+
+
+@pytest.mark.parametrize("reserve", [False, True])
+def test_what_cannot_be_sent_is_refused_before_a_row_is_written(app: Celery, reserve: bool) -> None:
+    app.conf.task_always_eager = False
+
+    @app.task(base=IdempotentTask, key="order", reserve=reserve)
+    def charge(order: int, extra: Any = None) -> None:
+        pass
+
+    with pytest.raises(InvalidKey, match="argument"):
+        charge.delay(float("nan"))
+    for value in (object(), {"deep": [object()]}):
+        with pytest.raises(InvalidKey, match="argument"):
+            charge.delay(7, value)
+        with pytest.raises(InvalidKey, match="argument"):
+            charge.delay(value)
+    assert IdempotencyKey.objects.count() == 0
+
+
+def test_texts_of_django_s_kinds_are_texts(app: Celery) -> None:
+    @app.task(base=IdempotentTask)
+    def charge(name: str) -> str:
+        return name
+
+    assert charge.delay("paid").get() == "paid"
+    for same in (mark_safe("paid"), gettext_lazy("paid")):
+        assert charge.delay(same).get()["reason"] == "already_completed"
+
+
+def test_a_task_without_arguments_runs_once_a_tenant(app: Celery) -> None:
+    tenants = iter(["acme", "acme", "other"])
+
+    @app.task(base=IdempotentTask, key=())
+    def report() -> str:
+        return "done"
+
+    @app.task(base=IdempotentTask, key=(), scope=lambda: next(tenants))
+    def nightly() -> str:
+        return "done"
+
+    per_call = [report.apply_async(scope=scope).get() for scope in ("acme", "acme", "other", None)]
+    by_function = [nightly.apply_async().get() for _ in range(3)]
+    assert [result == "done" for result in per_call] == [True, False, True, True]
+    assert [result == "done" for result in by_function] == [True, False, True]
+
+
+def test_one_key_of_two_tasks_is_two_pieces_of_work(app: Celery) -> None:
+    @app.task(base=IdempotentTask)
+    def charge(order: int) -> list[Any]:
+        return ["charged", order]
+
+    @app.task(base=IdempotentTask)
+    def ship(order: int) -> list[Any]:
+        return ["shipped", order]
+
+    first = [task.apply_async((7,), idempotency_key="evt_1").get() for task in (charge, ship)]
+    assert first == [["charged", 7], ["shipped", 7]]
+    assert ship.apply_async((7,), idempotency_key="evt_1").get()["reason"] == "already_completed"
