@@ -77,10 +77,10 @@ def arena(_arenas: dict[str, Arena], request: pytest.FixtureRequest) -> Arena:
     return _arenas[str(request.param)]
 
 
-def running(place: Site, backend: str) -> AbstractContextManager[Worker]:
+def running(place: Site, backend: str, **environment: str) -> AbstractContextManager[Worker]:
     """A worker of canvases."""
     options = ("--concurrency", "4", "--include", "tests.canvas.tasks")
-    return place.running(backend, *options, **_environment(backend))
+    return place.running(backend, *options, **_environment(backend), **environment)
 
 
 @contextmanager

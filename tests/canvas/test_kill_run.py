@@ -69,14 +69,14 @@ def test_two_hundred_chords_end_with_their_sums_under_thirty_kills(site: Site, n
 
 def test_a_chord_ends_though_the_host_of_its_part_died(site: Site) -> None:
     with place_of(site, "host_death") as place:
-        with running(place, "redis") as worker:
+        with running(place, "redis", PROJ_VISIBILITY_TIMEOUT="10") as worker:
             header = [tasks.gated["leased"].si("gated"), tasks.part["leased"].si("part")]
             place.send(tasks.start, chord(header, tasks.collect["leased"].s(key="end")))
             place.journal.wait_for("gated", "gated")
             worker.kill()
-        with running(place, "redis"):
+        with running(place, "redis", PROJ_VISIBILITY_TIMEOUT="10"):
             place.journal.wait_for("gated", "gated", count=2, within=60)
             place.journal.open("gated")
-            assert place.journal.wait_for("collected", "end")["values"] == ["gated", "part"]
+            assert place.journal.wait_for("collected", "end", within=60)["values"] == ["gated", "part"]
             place.rows.wait_for("end", State.SUCCEEDED)
         assert [len(place.rows.effects(key)) for key in ("gated", "part", "end")] == [1, 1, 1]
