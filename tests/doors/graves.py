@@ -53,7 +53,7 @@ def many(keys: Keys, number: int, *, message: str | None = MESSAGE, task: str = 
     values = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
     del values["digest"]
     rows = [IdempotencyKey(digest=UUID(bytes=urandom(16)), **values) for _ in range(number - 1)]
-    IdempotencyKey.objects.using(keys.alias).bulk_create(rows, batch_size=500)
+    IdempotencyKey.objects.using(keys.alias).bulk_create(rows, batch_size=100)
 
 
 def states(keys: Keys, *claims: Claim) -> list[str]:
