@@ -20,6 +20,7 @@ PAUSE, PATIENCE = 1.0, 30.0
 #: Running redrives that a status tells of.
 SHOWN = 20
 
+_GOES_ON = "The redrive goes on; 'idem redrives stop {}' stops it."
 _NOBODY = "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'idem sweep'."
 
 
@@ -114,7 +115,10 @@ def wait_for(store: LedgerStore, number: int, say: Say) -> Report:
         if (line := progress(row)) != told:
             told = line
             say(line)
-        time.sleep(PAUSE)
+        try:
+            time.sleep(PAUSE)
+        except KeyboardInterrupt:
+            return Report({"outcome": "waiting", **operation_facts(row)}, [_GOES_ON.format(row.pk)])
 
 
 def running_redrives(alias: str) -> list[RedriveOperation]:

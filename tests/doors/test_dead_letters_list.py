@@ -17,9 +17,12 @@ from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.states import Category, State
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere, many
 from tests.doors.test_command_idem import HOSTILE, Keys, facts, idem
+from tests.stores.crowd import fill
+from tests.stores.statements import postgresql_plan
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
+KEY = "django_idempotent_tasks_idempotencykey"
 OTHER = "fedcba9876543210"
 
 
@@ -184,6 +187,24 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_dead_letters(
             said.append(len(captured))
     assert said[:2] == said[2:]
     assert max(said) <= 5
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--rows", "--signature", OTHER),
+        ("list", "--task", "shop.none"),
+        ("redrive", "--all"),
+        ("discard", "--all"),
+        ("export",),
+    ],
+)
+def test_dead_letters_are_read_from_their_own_index(words: tuple[str, ...]) -> None:
+    fill("default")
+    plan = postgresql_plan(lambda _: idem("dead-letters", *words))
+    assert {access.index for access in plan if access.table == KEY} == {"idem_key_dead_letters"}
 
 
 ARGUMENTS = ["x" * 1021, {"list": [[n, str(n)] for n in range(200)]}, None, 1.5, "\u00e9\u202e\n"]

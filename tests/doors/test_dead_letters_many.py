@@ -111,6 +111,30 @@ def test_a_redrive_is_stopped_where_it_is_by_whoever_says_so(keys: Keys) -> None
     assert facts(keys, "redrives", "follow", number + 1) == (1, {"redrive": None})
 
 
+def test_who_no_longer_waits_does_not_stop_the_redrive(monkeypatch: Any) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    keys = Keys("default")
+    led(keys)
+    dead(keys)
+    sweep_while_waiting(keys, monkeypatch, interrupt)
+    code, seen = facts(keys, "dead-letters", "redrive", "--all", "--wait", *WHY)
+    assert (code, seen["outcome"], seen["state"]) == (0, "waiting", "running")
+
+
+@everywhere
+def test_two_redrives_of_the_same_dead_letters_send_each_once(keys: Keys) -> None:
+    claims = [dead(keys) for _ in range(3)]
+    tokens = [keys.row(claim).token for claim in claims]
+    numbers = [facts(keys, "dead-letters", "redrive", "--all", *WHY)[1]["id"] for _ in range(2)]
+    for _ in range(2):
+        operations.carry_on(keys.store())
+    ended = [facts(keys, "redrives", "follow", number)[1] for number in numbers]
+    assert sum(each["redriven"] for each in ended) == 3
+    assert [keys.row(claim).token for claim in claims] == [token + 1 for token in tokens]
+
+
 def test_nobody_waits_for_ever_where_nobody_sweeps(monkeypatch: Any) -> None:
     keys, waited = Keys("default"), []
     dead(keys)
