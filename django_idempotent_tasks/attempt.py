@@ -14,7 +14,7 @@ from celery.exceptions import Ignore, Reject, Retry
 from .address import to_its_queue
 from .backoff import delay_of, retry_after, retry_options
 from .context import Done, downstream_key, entered
-from .endings import is_misfit, is_shutdown, ordinary, struck_by
+from .endings import cause_of, is_misfit, is_shutdown, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask
 from .judgement import Judgement, judge
 from .ledger import Ledger
@@ -166,7 +166,7 @@ class Attempt(ABC):
                 self._failed(ordinary(error))
 
     def _asked_to_retry(self, retry: Retry) -> NoReturn:
-        cause = retry.exc
+        cause = cause_of(retry)
         if isinstance(cause, LeaseLost):
             raise cause
         if isinstance(cause, BaseException) and self._is_final(cause):

@@ -7,7 +7,8 @@ from types import TracebackType
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from billiard.process import current_process
-from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
+from celery.exceptions import Retry, SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
+from celery.utils.serialization import UnpickleableExceptionWrapper
 from django.db import Error as DatabaseError
 
 from .exceptions import TaskExit, TaskMemoryError
@@ -48,6 +49,14 @@ def is_shutdown(error: BaseException) -> bool:
             current_process().name == "MainProcess"
         )  # a pool child is deaf to Ctrl-C: its body raised it
     return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
+
+
+def cause_of(retry: Retry) -> BaseException | None:
+    """What a retry is for, as it was raised: Celery wraps what cannot be pickled, class and all."""
+    cause: BaseException | None = retry.exc
+    if isinstance(cause, UnpickleableExceptionWrapper) and isinstance(retry.__context__, Exception):
+        return retry.__context__
+    return cause
 
 
 def ordinary(error: BaseException) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from .models import DeadLetter
+from .models import DeadLetter, IdempotencyKey
 from .states import Category, State
 
 #: Dead letters that one selection may pick by hand.
@@ -34,6 +35,22 @@ class Selection:
         """The dead letters that match now, in the order of their index: by signature, then by their end."""
         found = DeadLetter.objects.using(alias).filter(self._condition())
         return found.order_by("signature", "finished_at", "digest")
+
+    def discarded(self, alias: str) -> QuerySet[IdempotencyKey]:
+        """The same of those that were put away and are not pruned yet, what ended last first."""
+        put_away = IdempotencyKey.objects.using(alias).filter(state=State.FAILED, discarded_at__isnull=False)
+        return put_away.filter(self._condition()).order_by("-finished_at", "digest")
+
+    def pages(self, alias: str, *, size: int) -> Iterator[list[DeadLetter]]:
+        """All that match, each once, ``size`` at a time: memory and every query stay bounded."""
+        found, after = self.query(alias), Q()
+        while page := list(found.filter(after)[:size]):
+            yield page
+            last = page[-1]
+            later = Q(finished_at__gt=last.finished_at)
+            beside = Q(finished_at=last.finished_at, digest__gt=last.digest)
+            further = Q(signature__gt=last.signature) | Q(later | beside, signature=last.signature)
+            after = Q(further, signature__gte=last.signature)
 
     def _condition(self) -> Q:
         condition = Q()

@@ -75,6 +75,8 @@ IDEMPOTENT_TASKS = {
 
 GATEWAY_URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8900")
 GATEWAY_TIMEOUT = 5.0
+# The longest wait in seconds between two tries of a charge; the gateway's Retry-After may be longer.
+PAYMENTS_LONGEST_BACKOFF = int(os.environ.get("PAYMENTS_LONGEST_BACKOFF", "600"))
 WEBHOOK_MAX_BYTES = 64 * 1024
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

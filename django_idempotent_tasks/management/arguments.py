@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import SUPPRESS, ArgumentTypeError
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 from uuid import UUID
 
 from django.core.management.base import CommandParser
 
 from ..durations import LONGEST
-from ..states import State
+from ..states import Category, State
 from .report import Options, could_not_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd]?)")
 _NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
+#: What every database can hold and compare, in whichever time zone.
+_YEARS = (1900, 9000)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -52,7 +55,7 @@ def digest(value: object) -> UUID:
     try:
         return UUID(str(value))
     except ValueError:
-        msg = f"{value!r} is no digest; 'idem keys list' prints them in full"
+        msg = f"{value!r} is no digest; 'idem keys list' prints them in full, as 'dead-letters list --rows'"
         raise ArgumentTypeError(msg) from None
 
 
@@ -63,6 +66,80 @@ def state(value: object) -> State:
     except KeyError:
         msg = f"{value!r} is no state; use one of {', '.join(each.name.lower() for each in State)}"
         raise ArgumentTypeError(msg) from None
+
+
+def category(value: object) -> Category:
+    """A category by its name."""
+    name = str(value).upper().replace("-", "_")
+    try:
+        return Category[name] if not isinstance(value, Category) else value
+    except KeyError:
+        msg = f"{value!r} is no category; use fatal, retryable or manual_review"
+        raise ArgumentTypeError(msg) from None
+
+
+def when(value: object) -> timedelta | datetime:
+    """So long ago (``2h``), or a moment (``2026-03-01T14:05``)."""
+    if isinstance(value, timedelta | datetime):
+        return value
+    try:
+        return duration(value)
+    except ArgumentTypeError:
+        moment = _moment(str(value))
+    if moment is None or not _YEARS[0] <= moment.year <= _YEARS[1]:
+        msg = f"{value!r} is no time; write 15m or 2h (ago), or 2026-03-01T14:05"
+        raise ArgumentTypeError(msg)
+    return moment
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def rate(value: object) -> int:
+    """Keys a second: ``10/s``, or 10."""
+    return count(str(value).removesuffix("/s"))
+
+
+def given_json(value: object) -> tuple[object]:
+    """What JSON text says, in a tuple: null is a value too."""
+    if isinstance(value, tuple):
+        return value
+    if not isinstance(value, str):
+        return (value,)
+    try:
+        return (json.loads(value, parse_constant=_no_constant),)
+    except (ValueError, RecursionError):
+        msg = f"{value[:80]!r} is not JSON"
+        raise ArgumentTypeError(msg) from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def arguments(value: object) -> tuple[list[Any], dict[str, Any]]:
+    """A call's arguments: ``{"args": [...], "kwargs": {...}}``, either may be left out."""
+    if isinstance(value, tuple):
+        return value
+    (given,) = given_json(value)
+    if isinstance(given, dict) and given and given.keys() <= {"args", "kwargs"}:
+        args, kwargs = given.get("args", []), given.get("kwargs", {})
+        if isinstance(args, list) and isinstance(kwargs, dict):
+            return args, kwargs
+    msg = 'the arguments are written {"args": [...], "kwargs": {...}}'
+    raise ArgumentTypeError(msg)
+
+
+def number(value: object) -> int:
+    """A row's number, as lists show it."""
+    if not re.fullmatch(r"[1-9]\d{0,17}", str(value)):
+        msg = f"{value!r} is no number that a list shows"
+        raise ArgumentTypeError(msg)
+    return int(str(value))
 
 
 def count(value: object) -> int:
@@ -93,6 +170,15 @@ _TYPES = {
     "reason": text,
     "older_than": duration,
     "state": state,
+    "signature": text,
+    "task_id": text,
+    "category": category,
+    "since": when,
+    "until": when,
+    "rate": rate,
+    "arguments": arguments,
+    "done": given_json,
+    "number": number,
     "limit": count,
     "bite": count,
     "pause": seconds,

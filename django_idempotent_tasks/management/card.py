@@ -8,7 +8,7 @@ from datetime import datetime
 from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
-from ..states import FINISHED, Reason, State
+from ..states import FINISHED, Category, Reason, State
 from .future import what_next
 from .text import harmless, since, span
 
@@ -44,6 +44,9 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
         "inside_external": row.in_external,
         "started": row.started_at,
         "finished": row.finished_at if state in FINISHED else None,
+        "signature": row.signature,
+        "category": None if row.category is None else Category(row.category).name.lower(),
+        "discarded": row.discarded_at,
         "error": decode_error(row.result) if state in {State.FAILED, State.REVIEW} else None,
         "stored_message": row.message is not None,
         "next": what_next(row, now),
@@ -55,7 +58,11 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
     """The same as text, one fact a line, what is empty left out."""
     shown = dict(facts)
     shown["created"] = f"{since(row.created_at, now)} ago"
-    for name, moment in (("started", row.started_at), ("finished", row.finished_at)):
+    for name, moment in (
+        ("started", row.started_at),
+        ("finished", row.finished_at),
+        ("discarded", row.discarded_at),
+    ):
         if shown[name] is not None:
             shown[name] = f"{since(moment, now)} ago"
     left = _left(row, now)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count as Counted
+from django.db.models import Min, Q, QuerySet
 
-from ..models import AnsweredCall, DuplicateAttempt, IdempotencyKey
-from ..states import State
+from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from ..states import Category, State
 
 #: Rows that one count looks at.
 CAP = 10_000
@@ -41,6 +42,13 @@ def of_state(alias: str, state: State) -> QuerySet[IdempotencyKey]:
     return keys.order_by("due_at")[: CAP + 1]
 
 
+def of_the_dead() -> dict[str, Any]:
+    """What is counted of a state of dead letters: those that nobody has discarded, by category."""
+    kept = Q(discarded_at__isnull=True)
+    numbers = {each.name: Counted("state", filter=kept & Q(category=each)) for each in Category}
+    return numbers | {"kept": Counted("state", filter=kept), "oldest": Min("finished_at", filter=kept)}
+
+
 def past_their_time(alias: str, state: State, now: datetime) -> Count:
     """Finished keys of a state that the next prune deletes."""
     return _count(IdempotencyKey.objects.using(alias).filter(state=state, due_at__lte=now).order_by("due_at"))
@@ -49,6 +57,12 @@ def past_their_time(alias: str, state: State, now: datetime) -> Count:
 def answered_past_their_time(alias: str, now: datetime) -> Count:
     """Answers of replaced calls that the next prune deletes."""
     return _count(AnsweredCall.objects.using(alias).filter(due_at__lte=now).order_by("due_at"))
+
+
+def failed_jobs_past_their_time(alias: str, before: datetime) -> Count:
+    """Failed jobs that the next prune deletes."""
+    old = FailedJob.objects.using(alias).filter(at__lte=before).order_by("at")
+    return capped(old.values("at")[: CAP + 1].count())
 
 
 def duplicates_past_their_time(alias: str, before: datetime) -> Count:

@@ -57,15 +57,21 @@ def _retry(row: IdempotencyKey, now: datetime) -> str:
     return f"It may be claimed {claimable}; the sweeper sends its message {_in(row.due_at, now)}."
 
 
-def _review(_row: IdempotencyKey, _now: datetime) -> str:
-    return "It waits for a person and is never deleted; calls of the key are refused."
+def _review(row: IdempotencyKey, _now: datetime) -> str:
+    return (
+        "It waits for a person and is never deleted; calls of the key are refused."
+        f" 'idem dead-letters show {row.digest}' tells what can be decided."
+    )
 
 
 def _failed(row: IdempotencyKey, now: datetime) -> str:
-    gone = f"the row is deleted {_in(row.due_at, now)}"
+    way = f"'idem dead-letters redrive {row.digest} --reason TEXT --yes' runs this one again"
+    rest = f"{way}; the row is deleted {_in(row.due_at, now)}."
+    if row.discarded_at is not None:
+        return f"It was discarded: a new call may have the key; {rest}"
     if row.reason == Reason.RETRIES_USED_UP:
-        return f"A new call runs the key again, unless the task says on_failed='block'; {gone}."
-    return f"Calls of the key are refused; use a new key for new work; {gone}."
+        return f"A new call runs the key again, unless the task says on_failed='block'; {rest}"
+    return f"Calls of the key are refused; use a new key for new work; {rest}"
 
 
 def _cancelled(row: IdempotencyKey, now: datetime) -> str:

@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from argparse import _SubParsersAction as Group
-from typing import TypeAlias
-
 from django.core.management.base import CommandParser
 
 from ..pruning import BITE
-from .arguments import Parser, add_common, count, digest, duration, seconds, state, text
+from .adding import Groups, add, add_digest, add_filters, add_noun, add_reason, add_task_and_scope, add_yes
+from .arguments import Parser, count, seconds, text
 from .cancel import cancel_keys
+from .jobs_parser import add_failed_jobs
+from .letters_parser import add_dead_letters, add_redrives
 from .listing import list_keys, show_key
 from .prune import prune
 from .release import release_key
-from .report import Action
 from .status import status
 from .sweep import sweep
 
-Groups: TypeAlias = "Group[Parser]"
-
 
 def add_commands(parser: CommandParser) -> None:
-    """``idem status``, ``sweep``, ``prune`` and ``keys``."""
+    """``idem status``, ``sweep``, ``prune``, and the nouns with their verbs."""
     group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    _add(group, "status", status, "counts by state, who sweeps, and what needs a person (then exit code 1)")
+    add(group, "status", status, "counts by state, who sweeps, and what needs a person (then exit code 1)")
     _add_sweep(group)
     _add_prune(group)
-    keys = group.add_parser("keys", help="list, show, release and cancel keys")
-    _add_keys(keys.add_subparsers(dest="verb", required=True, metavar="VERB"))
-
-
-def _add(group: Groups, name: str, action: Action, words: str) -> Parser:
-    parser = group.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.")
-    parser.set_defaults(action=action)
-    add_common(parser)
-    return parser
+    _add_keys(add_noun(group, "keys", "list, show, release and cancel keys"))
+    add_dead_letters(add_noun(group, "dead-letters", "list, show, export and decide on dead letters"))
+    add_redrives(add_noun(group, "redrives", "list, follow and stop redrives of many dead letters"))
+    add_failed_jobs(add_noun(group, "failed-jobs", "list, show and rerun failed attempts"))
 
 
 def _add_sweep(group: Groups) -> None:
-    parser = _add(group, "sweep", sweep, "free expired leases and send what is due, until SIGTERM")
+    parser = add(group, "sweep", sweep, "free expired leases and send what is due, until SIGTERM")
     parser.add_argument("--once", action="store_true", help="until nothing is due, whoever leads, then end")
 
 
 def _add_prune(group: Groups) -> None:
-    parser = _add(group, "prune", prune, "delete what is past its retention; REVIEW is never deleted")
-    _add_yes(parser)
+    parser = add(group, "prune", prune, "delete what is past its retention; REVIEW is never deleted")
+    add_yes(parser)
     words = "only of this tenant, but whatever is finished, past its retention or not"
     parser.add_argument("--scope", type=text, metavar="SCOPE", help=words)
     parser.add_argument("--bite", type=count, metavar="N", default=BITE, help="rows of one kind a statement")
@@ -55,23 +47,22 @@ def _add_prune(group: Groups) -> None:
 
 
 def _add_keys(group: Groups) -> None:
-    parser = _add(group, "list", list_keys, "the newest keys; filters look at the newest 200,000")
-    _add_filters(parser)
+    parser = add(group, "list", list_keys, "the newest keys; filters look at the newest 200,000")
+    add_filters(parser)
     parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most so many keys (50)")
     _add_show(group)
     _add_release(group)
-    parser = _add(
-        group, "cancel", cancel_keys, "end one live key, or all of a task or a scope that fit the filters"
-    )
-    _add_digest(parser, nargs="?")
-    _add_filters(parser)
-    _add_yes(parser)
+    words = "end one live key, or all of a task or a scope that fit the filters"
+    parser = add(group, "cancel", cancel_keys, words)
+    add_digest(parser, nargs="?")
+    add_filters(parser)
+    add_yes(parser)
 
 
 def _add_show(group: Groups) -> None:
-    parser = _add(group, "show", show_key, "one key: who holds it, since when, and what happens next")
-    _add_digest(parser, nargs="?")
-    _add_task_and_scope(parser)
+    parser = add(group, "show", show_key, "one key: who holds it, since when, and what happens next")
+    add_digest(parser, nargs="?")
+    add_task_and_scope(parser)
     parser.add_argument(
         "--key",
         type=text,
@@ -83,30 +74,7 @@ def _add_show(group: Groups) -> None:
 
 def _add_release(group: Groups) -> None:
     words = "take a running key from its holder, whose completion is refused from then on"
-    parser = _add(group, "release", release_key, words)
-    _add_digest(parser)
-    parser.add_argument(
-        "--reason", type=text, required=True, metavar="TEXT", help="why; it is logged with your name"
-    )
-    _add_yes(parser)
-
-
-def _add_digest(parser: Parser, nargs: str | None = None) -> None:
-    parser.add_argument("digest", type=digest, nargs=nargs, metavar="DIGEST", help="as 'list' shows it")
-
-
-def _add_task_and_scope(parser: Parser) -> None:
-    parser.add_argument("--task", type=text, metavar="NAME", help="the task's full name")
-    parser.add_argument("--scope", type=text, metavar="SCOPE", help="the tenant")
-
-
-def _add_filters(parser: Parser) -> None:
-    _add_task_and_scope(parser)
-    parser.add_argument("--state", type=state, metavar="STATE", help="pending, running, retry, failed, ...")
-    parser.add_argument(
-        "--older-than", type=duration, metavar="AGE", help="made longer ago: 90s, 15m, 2h, 7d"
-    )
-
-
-def _add_yes(parser: Parser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do it; without it nothing is changed")
+    parser = add(group, "release", release_key, words)
+    add_digest(parser)
+    add_reason(parser, required=True)
+    add_yes(parser)

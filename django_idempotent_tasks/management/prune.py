@@ -11,7 +11,13 @@ from ..conf import settings
 from ..moments import database_now
 from ..pruning import PRUNED, prune_bite
 from ..stores import LedgerStore
-from .counts import Count, answered_past_their_time, duplicates_past_their_time, past_their_time
+from .counts import (
+    Count,
+    answered_past_their_time,
+    duplicates_past_their_time,
+    failed_jobs_past_their_time,
+    past_their_time,
+)
 from .erase import erase
 from .report import Options, Report, Say
 
@@ -50,6 +56,8 @@ def _bites(store: LedgerStore, options: Options) -> Iterator[tuple[dict[str, int
 def _planned(store: LedgerStore) -> Report:
     alias, now = store.connection.alias, database_now(store)
     counts = {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED}
+    keep = timedelta(seconds=settings().dead_letter_retention)
+    counts["failed_jobs"] = failed_jobs_past_their_time(alias, now - keep)
     counts["answered"] = answered_past_their_time(alias, now)
     before = now - timedelta(seconds=settings().retention)
     counts["duplicates"] = duplicates_past_their_time(alias, before)
@@ -59,4 +67,4 @@ def _planned(store: LedgerStore) -> Report:
 
 
 def _listed(counts: dict[str, Count] | dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -24,11 +24,15 @@ Say: TypeAlias = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts`` become the JSON document, ``lines`` the text; both say the same."""
+    """``facts`` become the JSON document, ``lines`` the text; both say the same.
+
+    ``is_silent``: all was said while the work went on.
+    """
 
     facts: Mapping[str, object]
     lines: Sequence[str]
     code: int = FINE
+    is_silent: bool = False
 
     def render(self, form: str) -> str:
         """The text of ``--format text`` or ``json``."""
@@ -47,6 +51,11 @@ def could_not_run(message: str) -> CommandError:
 def to_json(facts: object) -> str:
     """ASCII only: whatever a task wrote into a key, a terminal sees no control character."""
     return json.dumps(facts, indent=2, default=_plain)
+
+
+def to_line(facts: object) -> str:
+    """The same on one line."""
+    return json.dumps(facts, default=_plain)
 
 
 def _plain(value: object) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
-from ..models import IdempotencyKey, Leader
+from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
 from ..moments import database_now
-from ..states import State
+from ..states import Category, State
 from ..stores import LedgerStore
 from ..sweeper import DUTY
-from .counts import Count, capped, of_state
+from .counts import Count, capped, of_state, of_the_dead
 from .pending import waits_for_its_eta
+from .redrives import operation_facts, progress, running_redrives
 from .report import FINDINGS, FINE, Options, Report, Say
 from .text import harmless, since, span, table
 
@@ -50,6 +51,7 @@ class Status:
     leader: Leader | None
     states: dict[State, Mapping[str, Any]] = field(default_factory=dict)
     unsent: Count = field(default_factory=lambda: Count(0))
+    redrives: list[RedriveOperation] = field(default_factory=list)
 
     def count(self, state: State, name: str = "number") -> Count:
         """One number of a state: a bound where only a part of its keys was looked at."""
@@ -71,7 +73,9 @@ def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
         "states": {state.name.lower(): _state_facts(seen, state) for state in State},
         "oldest_pending_seconds": _age(seen),
         "expired_leases": seen.count(State.RUNNING, "open").facts(),
+        "dead_letters": _dead_facts(seen),
         "sweeper": _leader_facts(seen),
+        "redrives": [operation_facts(row) for row in seen.redrives],
         "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
     }
     return Report(facts, [*_lines(seen), *_finding_lines(found)], FINDINGS if found else FINE)
@@ -84,6 +88,7 @@ def look(store: LedgerStore) -> Status:
     for state in State:
         seen.states[state] = of_state(alias, state).aggregate(**_numbers(state, now))
     seen.unsent = _unsent(alias, now)
+    seen.redrives = running_redrives(alias)
     return seen
 
 
@@ -104,7 +109,7 @@ def _numbers(state: State, now: datetime) -> dict[str, Any]:
             numbers["open"] = Counted("state", filter=Q(open_at__lte=now))
             numbers["stuck"] = Counted("state", filter=Q(open_at__lte=late))
         case State.FAILED | State.REVIEW:
-            numbers["kept"] = Counted("state", filter=Q(discarded_at__isnull=True))
+            numbers |= of_the_dead()
     return numbers
 
 
@@ -148,12 +153,12 @@ def findings(seen: Status) -> list[Finding]:
         Finding(
             "failed",
             seen.count(State.FAILED, "kept"),
-            "{} key(s) FAILED: see 'idem keys list --state failed'.",
+            "{} key(s) FAILED: see 'idem dead-letters list --state failed'.",
         ),
         Finding(
             "review",
             seen.count(State.REVIEW, "kept"),
-            "{} key(s) in REVIEW wait for a decision: see 'idem keys list --state review'.",
+            "{} key(s) in REVIEW wait for a decision: see 'idem dead-letters list --state review'.",
         ),
     ]
     return [each for each in found if each.count.number]
@@ -196,9 +201,34 @@ def _lines(seen: Status) -> list[str]:
                 ("sweeper", _leader_text(seen)),
                 ("oldest pending", _age_text(seen)),
                 ("expired leases", seen.count(State.RUNNING, "open")),
+                ("dead letters", _dead_text(seen)),
+                *((f"redrive {row.pk}", harmless(progress(row))) for row in seen.redrives),
             ]
         ),
     ]
+
+
+def _dead(seen: Status, name: str) -> Count:
+    return _sum(*(seen.count(state, name) for state in DEAD))
+
+
+def _oldest_dead(seen: Status) -> datetime | None:
+    """When the oldest one failed, of those that were looked at."""
+    return min(filter(None, (seen.states[state]["oldest"] for state in DEAD)), default=None)
+
+
+def _dead_facts(seen: Status) -> dict[str, object]:
+    by_category = {each.name.lower(): _dead(seen, each.name).facts() for each in Category}
+    return {**_dead(seen, "kept").facts(), "categories": by_category, "oldest": _oldest_dead(seen)}
+
+
+def _dead_text(seen: Status) -> str:
+    oldest = _oldest_dead(seen)
+    if oldest is None:
+        return "none"
+    counts = [(_dead(seen, each.name), each.name.lower().replace("_", " ")) for each in Category]
+    kinds = ", ".join(f"{count} {name}" for count, name in counts if count.number)
+    return f"{kinds or 'some'}; the oldest {since(oldest, seen.now)} ago"
 
 
 def _leader_text(seen: Status) -> str:

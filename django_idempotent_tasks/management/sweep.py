@@ -26,11 +26,11 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 def sweep(store: LedgerStore, options: Options, say: Say) -> Report:
     """Sweep until a signal comes, as one of any number of which one leads; with ``--once`` to the end."""
-    app = _project_app()
+    app = project_app()
     return _once(store, app) if options["once"] else _until_stopped(store, app, say)
 
 
-def _project_app() -> Celery:
+def project_app() -> Celery:
     """The project's Celery app, which knows the broker."""
     app: Celery = app_or_default()
     if app.main == "default" and isinstance(app.loader, DefaultLoader):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .observe import duplicates_refused, takeovers
 from .report import print_problems
+from .traffic import OUTAGES
 from .verdict import Accepted, Observed, Verdict, verdict
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from .chaos import Chaos
     from .connections import Connections
+    from .decisions import Decisions
     from .observe import Observer
     from .report import Report
     from .sender import Sender
@@ -29,11 +31,16 @@ class Run:
     observer: Observer
     chaos: Chaos
     connections: Connections
+    decisions: Decisions
 
     @property
     def accepted(self) -> list[Accepted]:
         """What the webhook answered with 202."""
-        return list(self.sender.outcome.accepted.values())
+        return [self._as_decided(event) for event in self.sender.outcome.accepted.values()]
+
+    def _as_decided(self, event: Accepted) -> Accepted:
+        by_hand = event.event_id == self.sender.plan.oversized[1].event["id"]
+        return replace(event, by_hand=True) if by_hand and self.decisions.resolved else event
 
 
 def judge(run: Run, report: Report, *, quiet: bool) -> bool:
@@ -48,7 +55,7 @@ def judge(run: Run, report: Report, *, quiet: bool) -> bool:
 
 def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
     """Say what kept the run from ending, or from showing anything."""
-    due = run.sender.plan.distinct + 1
+    due = run.sender.plan.distinct + len(run.sender.plan.apart)
     if not quiet:
         left = f"{run.observer.unfinished_keys()} keys unfinished, {run.observer.waiting_messages()} messages"
         yield f"{left} left, or the poison was not refused at its second coming"
@@ -58,6 +65,8 @@ def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
         yield "a worker ended, or lacks a child"
     if not (run.chaos.children_killed and run.chaos.workers_killed):
         yield "nothing was killed, so nothing was shown"
+    if run.decisions.redriven <= OUTAGES:
+        yield f"{run.decisions.redriven} dead letters were redriven, not more than {OUTAGES}"
     if run.connections.spared:
         yield "no connection was cut, so nothing was shown"
 
@@ -84,6 +93,12 @@ def _figures(run: Run, observed: Observed, judged: Verdict) -> dict[str, object]
         "poison: starts": observed.calls.get(poison.payment, 0) if poison else "unknown",
         "poison: workers ended": observed.deaths.get(poison.event_id, 0) if poison else "unknown",
         "poison: key": observed.key_states.get(poison.event_id, "none") if poison else "unknown",
+        "dead letters: fatal": run.decisions.fatal,
+        "dead letters: retryable": run.decisions.retryable,
+        "dead letters: in review": run.decisions.review,
+        "dead letters redriven": run.decisions.redriven,
+        "dead letters resolved": run.decisions.resolved,
+        "dead letters discarded": run.decisions.discarded,
         "workers alive": len(run.stage.alive()),
         "lost": len(judged.lost),
         "doubled": len(judged.doubled),

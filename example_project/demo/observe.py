@@ -21,7 +21,7 @@ UNACKNOWLEDGED = ("unacked", "unacked_index")
 
 
 class Observer:
-    """Looks from outside; it changes nothing."""
+    """Looks from outside; it changes nothing but the bank that is down."""
 
     def __init__(self, broker_url: str, gateway_address: str) -> None:
         self._broker = Redis.from_url(broker_url)
@@ -68,6 +68,15 @@ class Observer:
         try:
             connection.request("GET", path)
             return dict(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+    def end_outage(self) -> None:
+        """Let the bank that was down be up again."""
+        connection = HTTPConnection(self._gateway_address, timeout=10)
+        try:
+            connection.request("POST", "/recover")
+            connection.getresponse().read()
         finally:
             connection.close()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .chaos import Chaos
 from .connections import Connections
+from .decisions import Decisions, decide
 from .judge import Run, judge
 from .observe import Observer
 from .programs import wait_until
@@ -49,17 +50,19 @@ def run(stage: Stage, secrets: Mapping[str, str], servers: Servers, options: Opt
         wait_until(lambda: sender.finished, seconds=QUIET_SECONDS)
         report.step("all sent; waiting until every key is final and the broker is empty")
         quiet = wait_until(observer.quiet, seconds=QUIET_SECONDS, every=0.25)
+        observer.end_outage()
+        decisions = decide(sender.plan, report) if quiet else Decisions()
         quiet = quiet and _send_poison_again(sender, observer, report)
-        return judge(Run(stage, sender, observer, chaos, connections), report, quiet=quiet)
+        return judge(Run(stage, sender, observer, chaos, connections, decisions), report, quiet=quiet)
     finally:
         sender.stop()
         observer.close()
 
 
 def _strikes(chaos: Chaos, connections: Connections, sender: Sender) -> list[Callable[[], str]]:
-    """List what is done to the run; the poison at once, since the waits between its deaths grow."""
+    """List what is done to the run; what fails at once, since the waits between its attempts grow."""
     return [
-        partial(_send_poison, sender),
+        partial(_send_failures, sender),
         chaos.kill_child,
         partial(chaos.cut, connections.cut_broker),
         chaos.kill_child,
@@ -77,6 +80,12 @@ def _interrupt(strikes: list[Callable[[], str]], sender: Sender, report: Report)
         moment = total * number // len(strikes)
         wait_until(partial(sender.reached, moment), seconds=QUIET_SECONDS, every=0.02)
         report.step(strike() or "nothing to interrupt")
+
+
+def _send_failures(sender: Sender) -> str:
+    for delivery in (*sender.plan.outage, *sender.plan.oversized):
+        sender.deliver(delivery)
+    return f"{_send_poison(sender)}, and {len(sender.plan.apart) - 1} that will fail"
 
 
 def _send_poison(sender: Sender) -> str:

@@ -36,6 +36,7 @@ FAULT = ("--include", "example_project.demo.faulty_client")
 QUICK = {
     "IDEMPOTENCY_LEASE": "5",
     "IDEMPOTENCY_REPUBLISH_AFTER": "10",
+    "PAYMENTS_LONGEST_BACKOFF": "2",
     "CELERY_VISIBILITY_TIMEOUT": "10",
     "CELERY_RESTORE_INTERVAL": "1",
     "CELERY_RESTORE_THROTTLE": "1",

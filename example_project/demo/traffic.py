@@ -9,13 +9,19 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, OUTAGE_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments.signatures import sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ACCEPTED = 202
+
+#: Events whose bank is down.
+OUTAGES = 3
+
+#: An amount that is too large to be charged without a person.
+OVERSIZED_AMOUNT = "19900.00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,22 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All POSTs of a run, in order, and apart from them the one that ends whoever handles it."""
+    """All POSTs of a run, in order, and apart from them the one that ends whoever handles it.
+
+    Also apart are those of the ``outage``, whose bank is down for longer than their retries last, and the
+    ``oversized``, which wait for a person.
+    """
 
     deliveries: tuple[Delivery, ...]
     distinct: int
     poison: Delivery
+    outage: tuple[Delivery, ...]
+    oversized: tuple[Delivery, ...]
+
+    @property
+    def apart(self) -> tuple[Delivery, ...]:
+        """What is sent at the beginning."""
+        return (self.poison, *self.outage, *self.oversized)
 
     @property
     def charges(self) -> frozenset[str]:
@@ -57,7 +74,13 @@ def plan(secrets: Mapping[str, str], count: int, rng: random.Random) -> Plan:
     malformed = _malformed(secrets, rng.choice(distinct))
     for extra in (*repeated[1::2], *malformed):
         order.insert(rng.randrange(len(order) + 1), extra)
-    return Plan(tuple(order), len(distinct), _poison(secrets, rng))
+    return Plan(
+        tuple(order),
+        len(distinct),
+        _apart(secrets, rng, UNREADABLE_AMOUNT),
+        tuple(_apart(secrets, rng, OUTAGE_AMOUNT) for _ in range(OUTAGES)),
+        tuple(_apart(secrets, rng, OVERSIZED_AMOUNT) for _ in range(2)),
+    )
 
 
 def _events(tenants: list[str], rng: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -74,8 +97,8 @@ def _events(tenants: list[str], rng: random.Random) -> Iterator[tuple[str, dict[
             yield tenant, _event({**data, "status": status})
 
 
-def _poison(secrets: Mapping[str, str], rng: random.Random) -> Delivery:
-    data = {**_payment(0, rng), "amount": UNREADABLE_AMOUNT, "status": "completed"}
+def _apart(secrets: Mapping[str, str], rng: random.Random, amount: str) -> Delivery:
+    data = {**_payment(0, rng), "amount": amount, "status": "completed"}
     return _delivery(secrets, rng.choice(sorted(secrets)), _event(data))
 
 

@@ -21,18 +21,19 @@ DEATHS = 3
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An event that the webhook answered with 202."""
+    """An event that the webhook answered with 202; ``by_hand`` is one that a person has settled."""
 
     event_id: str
     payment: Payment
     status: str
     declined: bool = False
     poison: bool = False
+    by_hand: bool = False
 
     @property
     def chargeable(self) -> bool:
         """Whether money must be moved for it."""
-        return self.status == "completed" and not (self.declined or self.poison)
+        return self.status == "completed" and not (self.declined or self.poison or self.by_hand)
 
     @property
     def final_state(self) -> str:
@@ -113,7 +114,7 @@ def _unbounded(poison: Iterable[Accepted], observed: Observed) -> Iterator[str]:
 def _stale(events: Iterable[Accepted], statuses: Mapping[Payment, str]) -> Iterator[str]:
     furthest: dict[Payment, str] = {}
     for event in events:
-        if not event.declined:
+        if not (event.declined or event.by_hand):
             known = furthest.get(event.payment, event.status)
             furthest[event.payment] = max(known, event.status, key=STATUSES.index)
     for payment, status in sorted(furthest.items()):

@@ -1,4 +1,7 @@
-"""The gateway's HTTP interface: POST /charges with an Idempotency-Key, GET /charges, /calls and /stats."""
+"""The gateway's HTTP interface: POST /charges with an Idempotency-Key, GET /charges, /calls and /stats.
+
+POST /recover ends the outage of one test amount.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class GatewayHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Charge. The money moves in the middle of the latency: a broken call may have charged or not."""
         key, order = self.headers.get("Idempotency-Key", ""), self._order()
-        if self.path != "/charges":
+        if self.path == "/recover":
+            self.server.store.recover()
+            self._answer(Answer(HTTPStatus.OK, {}))
+        elif self.path != "/charges":
             self._answer(NOT_FOUND)
         elif not key or order is None:
             needs = f"an Idempotency-Key and the texts {', '.join(FIELDS)} are needed"
@@ -83,6 +89,9 @@ class GatewayHandler(BaseHTTPRequestHandler):
         half = random.uniform(*behaviour.latency) / 2
         self.server.store.count_call(key, order["reference"])
         time.sleep(half)
+        if self.server.store.is_down(order["amount"]):
+            self._answer(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the bank is down"}, retry_after=1))
+            return
         if random.random() < behaviour.unavailable:
             self._answer(Answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "try again"}))
             return
@@ -109,6 +118,8 @@ class GatewayHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if answer.replayed:
             self.send_header("Idempotent-Replayed", "true")
+        if answer.retry_after is not None:
+            self.send_header("Retry-After", str(answer.retry_after))
         self.end_headers()
         self.wfile.write(body)
 

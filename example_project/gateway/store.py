@@ -30,6 +30,9 @@ DECLINED_AMOUNT = "402.00"
 #: The test amount that is refused with an answer that a faulty client cannot read.
 UNREADABLE_AMOUNT = "400.00"
 
+#: The test amount whose bank is down until it is said to be up again.
+OUTAGE_AMOUNT = "503.00"
+
 REFUSALS = {
     DECLINED_AMOUNT: (HTTPStatus.PAYMENT_REQUIRED, "the card was declined"),
     UNREADABLE_AMOUNT: (HTTPStatus.BAD_REQUEST, "the amount is not allowed"),
@@ -43,6 +46,7 @@ class Answer:
     status: int
     body: dict[str, Any]
     replayed: bool = False
+    retry_after: int | None = None
 
 
 class GatewayStore:
@@ -50,6 +54,7 @@ class GatewayStore:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        self._outage_is_over = threading.Event()
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.executescript(SCHEMA)
@@ -58,6 +63,14 @@ class GatewayStore:
         """Note that a call with ``key`` arrived, whatever becomes of it."""
         with self._lock:
             self._database.execute("INSERT INTO calls VALUES (?, ?)", (key, reference))
+
+    def is_down(self, amount: str) -> bool:
+        """Whether the bank that this charge needs does not answer."""
+        return amount == OUTAGE_AMOUNT and not self._outage_is_over.is_set()
+
+    def recover(self) -> None:
+        """End the outage."""
+        self._outage_is_over.set()
 
     def charge(self, key: str, order: dict[str, str]) -> Answer:
         """Charge, or answer again what ``key`` was answered first. Another order under it is an error."""

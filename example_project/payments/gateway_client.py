@@ -15,7 +15,14 @@ DEFAULT_TIMEOUT = 5.0
 
 
 class GatewayUnavailable(Exception):
-    """No usable answer: it may have charged or not. Trying again with the same key is safe."""
+    """No usable answer: it may have charged or not. Trying again with the same key is safe.
+
+    ``retry_after`` is the gateway's own word on when, which the retry of a guarded task honours.
+    """
+
+    def __init__(self, reason: str, retry_after: str | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
 
 
 class GatewayRefused(Exception):
@@ -29,7 +36,7 @@ class CardDeclined(Exception):
 def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) -> str:
     """Charge once for ``idempotency_key``, however often it is called, and return the gateway's reference."""
     body = json.dumps({"reference": reference, "amount": amount, "currency": currency})
-    status, answer = _post("/charges", body, idempotency_key)
+    status, answer, retry_after = _post("/charges", body, idempotency_key)
     if status == HTTPStatus.CREATED:
         return str(answer["id"])
     reason = f"{status}: {answer.get('error', '')}"
@@ -40,11 +47,11 @@ def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) 
         HTTPStatus.CONFLICT,
         HTTPStatus.TOO_MANY_REQUESTS,
     }:
-        raise GatewayUnavailable(reason)
+        raise GatewayUnavailable(reason, retry_after)
     raise GatewayRefused(reason)
 
 
-def _post(path: str, body: str, idempotency_key: str) -> tuple[int, dict[str, Any]]:
+def _post(path: str, body: str, idempotency_key: str) -> tuple[int, dict[str, Any], str | None]:
     address = urlsplit(getattr(settings, "GATEWAY_URL", DEFAULT_URL))
     connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
     connection = connect(address.netloc, timeout=getattr(settings, "GATEWAY_TIMEOUT", DEFAULT_TIMEOUT))
@@ -52,7 +59,8 @@ def _post(path: str, body: str, idempotency_key: str) -> tuple[int, dict[str, An
     try:
         connection.request("POST", address.path.rstrip("/") + path, body, headers)
         response = connection.getresponse()
-        return response.status, dict(json.loads(response.read()))
+        retry_after = response.headers.get("Retry-After")
+        return response.status, dict(json.loads(response.read())), retry_after
     except (OSError, HTTPException, ValueError) as error:
         # ValueError: something between us and the gateway answered, not in JSON.
         message = f"{type(error).__name__}: {error}"

@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 from celery import shared_task
+from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
-from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks import IdempotentTask, ManualReview
 
 from . import gateway_client
 from .events import PaymentEvent
@@ -20,6 +21,9 @@ COMPLETED = "completed"
 #: The database is away, or its connection was cut in the middle of the task: try again on a new one.
 DATABASE_DOWN = (InterfaceError, OperationalError)
 
+#: No order here is larger: somebody has to look before so much money moves.
+LARGEST_AMOUNT = Decimal(10_000)
+
 
 @shared_task(
     base=IdempotentTask,
@@ -27,6 +31,7 @@ DATABASE_DOWN = (InterfaceError, OperationalError)
     reserve=True,
     max_retries=5,
     retry_backoff=True,
+    retry_backoff_max=getattr(settings, "PAYMENTS_LONGEST_BACKOFF", 600),
     autoretry_for=(GatewayUnavailable, *DATABASE_DOWN),
     permanent_errors=(CardDeclined, GatewayRefused),
     # A declined card is an outcome: a dead letter, but no error in the log.
@@ -43,7 +48,11 @@ def handle_event(
     currency: str,
     status: str,
 ) -> None:
-    """Charge a completed payment once, and record the event and the charge together, once."""
+    """Charge a completed payment once, and record the event and the charge together, once.
+
+    A declined card is a dead letter at once, a gateway that stays away after the retries, and an amount
+    that is too large waits in review.
+    """
     event = PaymentEvent(event_id, payment_id, order_id, Decimal(amount), currency, status)
     reference = _charge(self, tenant, event) if status == COMPLETED else None
     with self.idempotency.complete() as done:
@@ -54,6 +63,8 @@ def handle_event(
 
 
 def _charge(task: Any, tenant: str, event: PaymentEvent) -> str:
+    if event.amount > LARGEST_AMOUNT:
+        raise ManualReview(f"{event.amount} {event.currency} is above {LARGEST_AMOUNT}: is the amount right?")
     return gateway_client.charge(
         reference=f"{tenant}/{event.payment_id}",
         amount=str(event.amount),

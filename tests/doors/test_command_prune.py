@@ -8,7 +8,7 @@ import pytest
 
 from django_idempotent_tasks.conf import settings as ours
 from django_idempotent_tasks.management import counts
-from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, IdempotencyKey
+from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW
@@ -47,7 +47,7 @@ def test_without_yes_it_counts_what_is_past_its_time_and_deletes_nothing(keys: K
     found = {name: each["count"] for name, each in seen["past_their_time"].items()}
     assert (code, found) == (
         0,
-        {"succeeded": 2, "failed": 2, "cancelled": 2, "answered": 0, "duplicates": 0},
+        {"succeeded": 2, "failed": 2, "cancelled": 2, "failed_jobs": 0, "answered": 0, "duplicates": 0},
     )
     assert left(keys) == before
 
@@ -89,6 +89,16 @@ def test_answers_and_summed_duplicates_go_as_well(keys: Keys) -> None:
     assert not DuplicateAttempt.objects.using(keys.alias).exists()
 
 
+@both
+def test_failed_jobs_go_as_well_in_their_own_time(keys: Keys) -> None:
+    keys.failed(keys.claimed())
+    for early, number in ((10, 0), (-10, 1)):
+        with shifted(ours().dead_letter_retention - early):
+            assert facts(keys, "prune")[1]["past_their_time"]["failed_jobs"]["count"] == number
+            assert facts(keys, "prune", "--yes")[1]["deleted"]["failed_jobs"] == number
+    assert not FailedJob.objects.using(keys.alias).exists()
+
+
 def test_it_stops_at_max_seconds_after_one_bite_and_says_that_more_is_left() -> None:
     keys = Keys("default")
     finished(keys, 5)
@@ -115,7 +125,7 @@ def test_more_than_one_count_looks_at_is_told_as_a_bound(keys: Keys, monkeypatch
     finished(keys, 4)
     with shifted(LATER):
         text = idem("prune", "--database", keys.alias)[1]
-    assert "at least 3 succeeded, at least 3 cancelled, at least 3 failed, 0 answered" in text
+    assert "at least 3 succeeded, at least 3 cancelled, at least 3 failed, 0 failed jobs" in text
 
 
 @pytest.mark.postgresql

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from django.test import Client
 
-from example_project.demo.traffic import ACCEPTED, Delivery, plan
-from example_project.gateway.store import UNREADABLE_AMOUNT
+from example_project.demo.traffic import ACCEPTED, OUTAGES, OVERSIZED_AMOUNT, Delivery, plan
+from example_project.gateway.store import OUTAGE_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments import views
 from example_project.payments.models import Tenant
 from tests.example.test_webhook import Recorder
@@ -46,6 +46,15 @@ def test_some_events_come_out_of_order() -> None:
     assert len(set(first.values())) == 3
 
 
+def test_what_will_fail_is_sent_apart_from_the_others() -> None:
+    amounts = [delivery.event["data"]["amount"] for delivery in PLAN.apart]
+    ids = {delivery.event["id"] for delivery in PLAN.apart}
+
+    assert amounts == [UNREADABLE_AMOUNT, *[OUTAGE_AMOUNT] * OUTAGES, *[OVERSIZED_AMOUNT] * 2]
+    assert len(ids) == len(PLAN.apart)
+    assert ids.isdisjoint({delivery.event["id"] for delivery in EVENTS} | PLAN.charges)
+
+
 def test_the_poison_is_sent_apart_from_the_others() -> None:
     event = PLAN.poison.event
 
@@ -70,12 +79,12 @@ def test_the_webhook_answers_as_planned(monkeypatch: pytest.MonkeyPatch, setting
 
     surprises = [
         (one.body[:80], one.expected, code)
-        for one in (*PLAN.deliveries, PLAN.poison)
+        for one in (*PLAN.deliveries, *PLAN.apart)
         if (code := post(one)) != one.expected
     ]
 
     assert surprises == []
-    assert len(recorder.sent) == 1 + sum(one.expected == ACCEPTED for one in PLAN.deliveries)
+    assert len(recorder.sent) == len(PLAN.apart) + sum(one.expected == ACCEPTED for one in PLAN.deliveries)
 
 
 def post(delivery: Delivery) -> int:

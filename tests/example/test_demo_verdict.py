@@ -9,6 +9,7 @@ import pytest
 from example_project.demo.verdict import Accepted, Observed, Verdict, verdict
 
 ONE, TWO, THREE, FOUR = ("acme", "pay_1"), ("acme", "pay_2"), ("delta", "pay_1"), ("delta", "pay_2")
+FIVE = ("delta", "pay_3")
 
 ACCEPTED = [
     Accepted("evt_1", ONE, "completed"),
@@ -18,6 +19,7 @@ ACCEPTED = [
     Accepted("evt_5", THREE, "completed"),
     Accepted("evt_6", THREE, "refunded"),
     Accepted("evt_7", FOUR, "completed", poison=True),
+    Accepted("evt_8", FIVE, "completed", by_hand=True),
 ]
 
 RIGHT = Observed(
@@ -29,6 +31,7 @@ RIGHT = Observed(
         "evt_5": "SUCCEEDED",
         "evt_6": "SUCCEEDED",
         "evt_7": "FAILED (poison)",
+        "evt_8": "SUCCEEDED",
     },
     deaths={"evt_7": 3},
     calls={ONE: 1, THREE: 2, FOUR: 3},
@@ -117,6 +120,16 @@ def test_a_poison_that_is_not_bounded_is_reported(changed: dict[str, object], pr
 
 def test_an_effect_of_the_poison_is_unexpected() -> None:
     assert judge(booked=[ONE, THREE, FOUR]).unexpected == ("delta/pay_2 was booked unasked",)
+
+
+def test_a_charge_for_what_a_person_has_settled_is_unexpected() -> None:
+    assert judge(moved=[ONE, THREE, FIVE]).unexpected == ("delta/pay_3 was moved unasked",)
+
+
+def test_what_was_settled_and_is_open_again_is_lost() -> None:
+    assert judge(key_states={**RIGHT.key_states, "evt_8": "REVIEW"}).lost == (
+        "evt_8 is REVIEW, not SUCCEEDED",
+    )
 
 
 def test_nothing_accepted_and_nothing_done_holds() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from example_project.gateway.server import Behaviour, GatewayServer
-from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, OUTAGE_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments import gateway_client
 from example_project.payments.gateway_client import CardDeclined, GatewayRefused, GatewayUnavailable
 from example_project.servers.process import free_port
@@ -54,6 +54,18 @@ def test_another_order_under_the_key_is_refused(gateway: GatewayServer) -> None:
 
     assert response.status == 422
     assert gateway.store.stats()["charges"] == 1
+
+
+def test_a_bank_that_is_down_says_when_to_come_again_and_charges_when_it_is_up(
+    gateway: GatewayServer,
+) -> None:
+    with pytest.raises(GatewayUnavailable, match="503") as error:
+        charge(amount=OUTAGE_AMOUNT)
+
+    assert error.value.retry_after == "1"
+    assert charge("k2")
+    assert post(gateway, {}, path="/recover")[0].status == 200
+    assert charge(amount=OUTAGE_AMOUNT)
 
 
 def test_another_key_is_another_charge(gateway: GatewayServer) -> None:

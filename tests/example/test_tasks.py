@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
+from django_idempotent_tasks.states import Category, Reason, State
+from example_project.demo.traffic import OVERSIZED_AMOUNT
 from example_project.gateway.server import Behaviour, GatewayServer
-from example_project.gateway.store import DECLINED_AMOUNT
+from example_project.gateway.store import DECLINED_AMOUNT, OUTAGE_AMOUNT
 from example_project.payments.models import Charge, Notification, Payment, Status, Tenant
 from example_project.payments.tasks import handle_event
 
@@ -94,6 +95,26 @@ def test_every_retry_asks_for_the_same_charge(gateway: GatewayServer) -> None:
     assert send().state == "FAILURE"
     assert gateway.store.stats() == {"charges": 0, "raw_calls": 6, "keys_called_twice": 1}
     assert IdempotencyKey.objects.get().reason == Reason.RETRIES_USED_UP
+
+
+@pytest.mark.parametrize(
+    ("amount", "state", "category", "attempts"),
+    [
+        (DECLINED_AMOUNT, State.FAILED, Category.FATAL, 1),
+        (OUTAGE_AMOUNT, State.FAILED, Category.RETRYABLE, 6),
+        (OVERSIZED_AMOUNT, State.REVIEW, Category.MANUAL_REVIEW, 1),
+    ],
+    ids=["declined", "outage", "oversized"],
+)
+def test_what_fails_is_a_dead_letter_of_its_category_with_a_record_of_each_attempt(
+    amount: str, state: State, category: Category, attempts: int
+) -> None:
+    send(amount=amount)
+
+    letter = DeadLetter.objects.get()
+    assert (letter.state, letter.category) == (state, category)
+    assert FailedJob.objects.filter(digest=letter.digest).count() == attempts
+    assert not Charge.objects.exists()
 
 
 def test_the_same_event_id_of_two_tenants_is_two_events(gateway: GatewayServer) -> None:

@@ -39,11 +39,12 @@ class Idem:
             "PROJ_DIRECTORY": str(site.directory),
             "PROJ_IDEMPOTENT_TASKS": QUIET,
         }
+        self.environment = {**os.environ, **variables, **environment}
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "django", "idem", *words],
                 cwd=ROOT,
-                env={**os.environ, **variables, **environment},
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

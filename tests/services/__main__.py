@@ -36,6 +36,11 @@ MYSQL_TESTS = (
     "tests/concurrency/test_mysql_meetings.py",
     "tests/results/test_meetings.py",
     "tests/results/test_troubles.py",
+    "tests/doors/test_dead_letters_decided.py",
+    "tests/doors/test_dead_letters_list.py",
+    "tests/doors/test_dead_letters_many.py",
+    "tests/doors/test_dead_letters_show.py",
+    "tests/doors/test_failed_jobs.py",
     "tests/services",
 )
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")

@@ -32,13 +32,20 @@ INSERT INTO django_idempotent_tasks_answeredcall (digest, task_id, generation, s
 {numbers} SELECT {digest}, 'P' || n, 1, 7, 1, '2100-01-01 00:00:00' FROM numbers
 """
 
+FAILED = """
+INSERT INTO django_idempotent_tasks_failedjob (digest, token, at, attempt, state, category, signature, task,
+       key_text, task_id, worker, error, description, traceback)
+{numbers} SELECT {digest}, 1, '2020-01-01 00:00:00', 1, 5, 1, 'S' || n, 'shop.charge', n, 'T' || n, 'w', 'E',
+       '', '' FROM numbers
+"""
+
 
 def fill(alias: str) -> None:
     """Fill the tables, and let the database take its statistics."""
     connection = connections[alias]
     digest = DIGESTS[connection.vendor]
     with connection.cursor() as cursor:
-        for rows in (KEYS, DUPLICATES, ANSWERED):
+        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED):
             cursor.execute(rows.format(numbers=NUMBERS, digest=digest, true="true", false="false"))
         cursor.execute("ANALYZE")
 

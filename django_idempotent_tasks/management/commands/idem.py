@@ -1,7 +1,8 @@
-"""``manage.py idem``: look at the ledger, sweep it, prune it, release and cancel keys."""
+"""``manage.py idem``: look at the ledger, sweep it, prune it, decide on keys and dead letters."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..report import Report, could_not_run
 class Command(BaseCommand):
     """Exit code 0: fine; 1: there are findings; 2: it could not run, and the error says what to do."""
 
-    help = "Look at the ledger of idempotent tasks, sweep it, prune it, release and cancel keys."
+    help = "Look at the ledger of idempotent tasks, sweep it, prune it, decide on keys and dead letters."
     # One task with a wrong option must not keep an operator from looking.
     requires_system_checks: list[str] = []
 
@@ -29,8 +30,10 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         form = options["format"]
-        report = self._report(checked(options), aloud=form == "text" and options["verbosity"] > 0)
-        self.stdout.write(report.render(form))
+        aloud = options.get("streams", False) or (form == "text" and options["verbosity"] > 0)
+        report = self._report(checked(options), aloud=aloud)
+        if not report.is_silent:
+            self.stdout.write(report.render(form))
         if report.code:
             sys.exit(report.code)
 
@@ -45,8 +48,12 @@ class Command(BaseCommand):
         return report
 
     def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        try:
+            self.stdout.write(line)
+            self.stdout.flush()
+        except BrokenPipeError:  # `| head` has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
 
 
 def _silent(line: str) -> None:
