@@ -90,6 +90,13 @@ class PoisonTask(IdempotencyError):
     """
 
 
+class OwnerDied(IdempotencyError):
+    """Recorded of an attempt whose worker ended without a word, or stood still for a whole lease.
+
+    Never raised. Look into the worker's log and the kernel's (memory) of that time.
+    """
+
+
 class TaskMemoryError(IdempotencyError, RuntimeError):
     """The body raised ``MemoryError``. Celery would end the whole worker for it, so it arrives as this."""
 

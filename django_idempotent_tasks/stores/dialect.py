@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
 from . import clock
-from .statements import CRASH_WAIT, DOUBTED
+from .statements import CRASH_WAIT, DIED, DOUBTED, INTERRUPTED
 
 
 class _After:
@@ -81,7 +81,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
         skip_locked=dialect.skip_locked,
-        doubted=DOUBTED.format(now=dialect.now()),
+        doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),
