@@ -56,7 +56,9 @@ class LeaseLost(IdempotencyError):
 class OuterTransaction(IdempotencyError):
     """A leased task was started inside an open transaction, where its claim would be invisible to others.
 
-    Start it outside ``atomic()``, or send it with ``delay_on_commit()``.
+    Start it outside ``atomic()``, or send it with ``delay_on_commit()``. Also raised by ``external()``
+    where the ledger cannot be told of it beside the transaction that the body has open: nothing has
+    happened then; call it outside ``atomic()``.
     """
 
 
