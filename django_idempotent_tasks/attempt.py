@@ -6,7 +6,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from enum import Enum
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
@@ -57,14 +56,6 @@ class Handle(ABC):
         """A transaction whose commit also completes the key."""
 
 
-class Doubt(Enum):
-    """Whether an effect outside the database may have happened that a second attempt would repeat."""
-
-    NONE = 0
-    INSIDE = 1
-    AFTER = 2
-
-
 class Attempt(ABC):
     """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""
 
@@ -82,7 +73,8 @@ class Attempt(ABC):
         self.completed = False
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None
-        self.doubt = Doubt.NONE
+        #: Whether an effect outside the database may have happened that another attempt would repeat.
+        self.doubt = False
         #: What took this task's place, as its row keeps it.
         self.replacement: str | None = None
         self.is_replacing = False
@@ -140,10 +132,10 @@ class Attempt(ABC):
         return self._settle_error(error)
 
     def _interrupted(self, error: BaseException) -> None:
-        if self.doubt is Doubt.NONE:
-            self.settlement.release()
-        else:
+        if self.doubt:
             self.settlement.fail(error, state=State.REVIEW, reason=Reason.IN_DOUBT)
+        else:
+            self.settlement.release()
 
     def _settle_error(self, error: BaseException) -> NoReturn:
         if (
@@ -151,7 +143,9 @@ class Attempt(ABC):
             and not isinstance(error, Retry | LeaseLost)
             and not self._is_final(error)
         ):
-            self.settle_captured()  # asked for with throw=False; Celery would have sent it by now
+            if self.doubt:
+                self._failed(ordinary(error))
+            self.settle_captured(error)  # asked for with throw=False; Celery would have sent it by now
             raise error
         match error:
             case LeaseLost():
@@ -171,7 +165,7 @@ class Attempt(ABC):
             raise cause
         if isinstance(cause, BaseException) and self._is_final(cause):
             self._failed(cause)  # Celery's autoretry wraps the body, so it was asked before our rules
-        if self._is_in_doubt(cause):
+        if self.doubt:
             self._failed(cause or retry)
         if self.captured is None:  # eager: Celery runs the signature itself, there is nothing to send
             if retry.sig is None:  # type: ignore[attr-defined]  # raised by hand: nothing says what to send
@@ -191,18 +185,16 @@ class Attempt(ABC):
 
     def _retries_by_itself(self, cause: BaseException | None) -> bool:
         kinds = tuple(getattr(self.task, "autoretry_for", ()))
-        return isinstance(cause, kinds) or (
-            cause is not None and judge(cause, self.ledger.policy) is Judgement.TRANSIENT
-        )
+        return isinstance(cause, kinds) or (cause is not None and self._judged(cause) is Judgement.TRANSIENT)
 
-    def _is_in_doubt(self, error: BaseException | None) -> bool:
-        """Whether another attempt could repeat an effect that ``at_most_once`` forbids."""
-        if self.doubt is not Doubt.INSIDE or error is None:
-            return self.doubt is not Doubt.NONE
-        return judge(error, self.ledger.policy) is not Judgement.TRANSIENT
+    def _judged(self, error: BaseException) -> Judgement:
+        judgement = judge(error, self.ledger.policy)
+        if judgement is Judgement.UNKNOWN and is_misfit(error):
+            return Judgement.PERMANENT
+        return judgement
 
     def _is_final(self, error: BaseException) -> bool:
-        return judge(error, self.ledger.policy) in _FINAL
+        return self._judged(error) in _FINAL
 
     def settle_captured(self, error: BaseException | None = None) -> None:
         """Settle as the retry that was asked for, because of ``error``."""
@@ -218,7 +210,7 @@ class Attempt(ABC):
         raise ignored(self.task, error)
 
     def _rejected(self, error: Reject) -> NoReturn:
-        if self.doubt is not Doubt.NONE:
+        if self.doubt:
             self._failed(error)
         if error.requeue:  # type: ignore[attr-defined]
             self.settlement.postpone(wait=1)
@@ -227,15 +219,13 @@ class Attempt(ABC):
         raise error
 
     def _failed(self, error: BaseException) -> NoReturn:
-        judgement = judge(error, self.ledger.policy)
-        if judgement is not Judgement.PERMANENT and self._is_in_doubt(error):
+        judgement = self._judged(error)
+        if judgement is not Judgement.PERMANENT and self.doubt:
             judgement = Judgement.REVIEW
         if judgement is Judgement.TRANSIENT:
             error = self._retry_by_policy(error)
             if isinstance(error, Retry):
                 self._asked_to_retry(error)
-        if judgement is Judgement.UNKNOWN and is_misfit(error):
-            judgement = Judgement.PERMANENT
         state = State.REVIEW if judgement is Judgement.REVIEW else State.FAILED
         self.settlement.fail(error, state=state, reason=_FINAL.get(judgement, Reason.RETRIES_USED_UP))
         raise error

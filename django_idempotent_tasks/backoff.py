@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
@@ -41,14 +41,18 @@ def retry_after(error: BaseException | None, *, now: datetime) -> float:
 
     Read from ``error.retry_after`` or the header of ``error.response``, in seconds or as a date.
     """
-    asked: Any = getattr(error, "retry_after", None)
-    if asked is None:
-        headers = getattr(getattr(error, "response", None), "headers", None)
-        asked = headers.get("Retry-After") if isinstance(headers, Mapping) else None
     try:
-        return min(_seconds(asked, now), LONGEST_RETRY_AFTER)
-    except (TypeError, ValueError, OverflowError):
+        return min(_seconds(_asked_by(error), now), LONGEST_RETRY_AFTER)
+    except Exception:  # noqa: BLE001  an error's own attributes may raise anything
         return 0.0
+
+
+def _asked_by(error: BaseException | None) -> Any:
+    asked = getattr(error, "retry_after", None)
+    if asked is not None:
+        return asked
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return headers.get("Retry-After") if isinstance(headers, Mapping) else None
 
 
 def _seconds(asked: Any, now: datetime) -> float:
@@ -60,6 +64,8 @@ def _seconds(asked: Any, now: datetime) -> float:
         seconds = float(asked)
     except ValueError:
         moment = parsedate_to_datetime(asked)
+        if moment.tzinfo is None:  # the old forms of a date have no zone, and mean UTC
+            moment = moment.replace(tzinfo=UTC)
         seconds = (moment - now).total_seconds()
     return max(seconds, 0.0) if isfinite(seconds) else 0.0
 

@@ -58,8 +58,10 @@ class Idempotency(Protocol):
         With ``at_most_once`` the ledger is told first; whatever interrupts the attempt from then on,
         before it completes, ends in REVIEW instead of another run: nobody knows what has happened.
         Only errors that you have named keep their meaning: a permanent one inside or after it is
-        FAILED, a transient one inside it says that nothing has happened. Raises :class:`LeaseLost`
-        when another attempt has taken over, and in an atomic task RuntimeError.
+        FAILED, a transient one out of it says that nothing has happened in it. Raises
+        :class:`LeaseLost` when another attempt has taken over, in an atomic task RuntimeError, and
+        :class:`OuterTransaction` inside a transaction on SQLite, where the ledger cannot be told
+        beside it.
         """
 
     def complete(self) -> AbstractContextManager[Done]:

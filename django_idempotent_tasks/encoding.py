@@ -71,7 +71,7 @@ def decode_error(text: str | None) -> str:
 def describe(error: BaseException) -> str:
     """The exception's message, bounded; its class where even that cannot be had."""
     try:
-        text = str(error)
+        text = str.__str__(str(error))  # of a subclass of str nothing is believed
     except Exception:  # noqa: BLE001  a user's __str__ may raise anything
         return f"<{type(error).__name__} that cannot be printed>"
     return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."

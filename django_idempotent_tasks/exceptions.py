@@ -56,7 +56,9 @@ class LeaseLost(IdempotencyError):
 class OuterTransaction(IdempotencyError):
     """A leased task was started inside an open transaction, where its claim would be invisible to others.
 
-    Start it outside ``atomic()``, or send it with ``delay_on_commit()``.
+    Start it outside ``atomic()``, or send it with ``delay_on_commit()``. Also raised by ``external()``
+    where the ledger cannot be told of it beside the transaction that the body has open: nothing has
+    happened then; call it outside ``atomic()``.
     """
 
 
@@ -87,6 +89,13 @@ class PoisonTask(IdempotencyError):
     """Workers that ran this key died ``max_crashes`` times; the body was not started again.
 
     Find the cause (memory, a crashing C library), then redrive the dead letter.
+    """
+
+
+class OwnerDied(IdempotencyError):
+    """Recorded of an attempt whose worker ended without a word, or stood still for a whole lease.
+
+    Never raised. Look into the worker's log and the kernel's (memory) of that time.
     """
 
 

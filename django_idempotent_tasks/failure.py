@@ -19,18 +19,17 @@ CUT = "\n    ... cut here ...\n"
 #: Longest class name that the ledger can hold.
 NAME_LIMIT = 255
 
-#: Frames of one error and errors of one chain that are written out.
-FRAMES, CHAIN = 100, 20
+#: Frames of one error, errors of one chain, and notes or members of one error that are written out.
+FRAMES, CHAIN, PARTS = 100, 20, 15
 
 _HERE = socket.gethostname()
 
 
 def failure_of(error: BaseException, *, task: str, category: Category, worker: str | None = None) -> Failure:
     """What is recorded of an error. Never raises, whatever the error's own methods do."""
-    kind = type(error)
-    name = f"{kind.__module__}.{kind.__qualname__}"[:NAME_LIMIT]
+    name = named(error)
     return Failure(
-        error=storable_text(name),
+        error=name,
         description=storable_text(describe(error)),
         traceback=storable_text(_bounded(_traceback(error))),
         signature=signature_of(task, name, _place(error.__traceback__)),
@@ -54,7 +53,6 @@ def storable_text(text: str) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        # Written out for each error by itself: Python's own chain of thousands takes as long.
         return "".join(reversed([*_written(error)]))
     except Exception:  # noqa: BLE001  a user's __str__, or a source file that cannot be read
         return ""
@@ -67,9 +65,34 @@ def _written(error: BaseException) -> Iterator[str]:
     for _ in range(CHAIN):
         if link is None:
             return
-        yield "".join(traceback.format_exception(link, limit=-FRAMES, chain=False)) + words
+        yield "".join(_alone(link)) + words
         link, words = _before(link)
     yield f"... and what came before ...{words}"
+
+
+def _alone(error: BaseException) -> Iterator[str]:
+    """One error without its chain, which Python's own formatting walks to its end whether asked or not."""
+    if error.__traceback__ is not None:
+        yield "Traceback (most recent call last):\n"
+        frames = traceback.walk_tb(error.__traceback__)
+        yield from traceback.StackSummary.extract(frames, limit=-FRAMES).format()
+    yield _line(error)
+    for note in list(getattr(error, "__notes__", ()))[:PARTS]:
+        yield f"{note!s}"[: HEAD // PARTS] + "\n"
+    if isinstance(error, BaseExceptionGroup):
+        yield from (f"  + {_line(member)}" for member in error.exceptions[:PARTS])
+
+
+def _line(error: BaseException) -> str:
+    text = describe(error)
+    name = named(error)
+    return f"{name}: {text}\n" if text else f"{name}\n"
+
+
+def named(error: BaseException) -> str:
+    """The class of an error, with its module."""
+    kind = type(error)
+    return storable_text(f"{kind.__module__}.{kind.__qualname__}")[:NAME_LIMIT]
 
 
 def _before(error: BaseException) -> tuple[BaseException | None, str]:

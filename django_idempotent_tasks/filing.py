@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
+from . import signals
+from .announce import announce
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
 from .conf import settings
-from .exceptions import ConfigurationError, DuplicateTask, ManualReview
+from .exceptions import ConfigurationError, DuplicateTask
 from .failure import failure_of
 from .header import to_header
 from .identity import UNSET
-from .judgement import category_of
+from .judgement import Judgement, category_of, judge
+from .ledger import Refused
 from .message import HEADER, Message
 from .models import DeadLetter
 from .outcomes import Call, Claim, Failure
 from .owner import new_owner
 from .states import Reason, State
 from .stores import get_store
+from .verdict import IN_PROGRESS
 
 
 def dead_letter(
@@ -31,15 +35,17 @@ def dead_letter(
 ) -> DeadLetter:
     """File a call of a guarded task as a dead letter, to be redriven, resolved or discarded.
 
-    The call is not sent. An ``error`` that is ``ManualReview``, or in ``review_errors``, is filed in
-    REVIEW. Belongs to the open transaction, if there is one. Raises :class:`DuplicateTask` when the
-    key has another outcome or is being worked on, :class:`KeyReused` and :class:`InvalidKey` as
-    sending does, and :class:`ConfigurationError` for a task that is not guarded, or that may not
-    store its arguments.
+    The call is not sent. An ``error`` that the task's rules give to a person (``ManualReview``,
+    ``review_errors``, ``classify``) is filed in REVIEW. Belongs to the open transaction, if there is
+    one. Raises :class:`DuplicateTask` when the key has another outcome or is being worked on,
+    :class:`KeyReused` and :class:`InvalidKey` as sending does, and :class:`ConfigurationError` for a
+    task that is not guarded, or that may not store its arguments.
     """
     if not getattr(task, "idempotency_guarded", False):
         msg = f"{task.name} has no key to file: give it base=IdempotentTask."
         raise ConfigurationError(msg)
+    if task.idempotency_error is not None:
+        raise task.idempotency_error
     problem = error if isinstance(error, BaseException) else RuntimeError(error)
     call = _call(task, args, kwargs, idempotency_key, scope)
     reason = _reason(task, problem)
@@ -55,6 +61,7 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
     task_id = str(uuid4())
     identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
     header = to_header(identity, task_name=task.name, task_id=task_id)
+    args, kwargs = task.idempotency_dumped(args, kwargs)
     message = Message.of(task.name, args, kwargs, {"task_id": task_id, "headers": {HEADER: header}})
     text = message.encode(limit=settings().max_payload)
     if text is None:
@@ -64,8 +71,20 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
 
 
 def _reason(task: Any, error: BaseException) -> Reason:
-    kinds = (ManualReview, *task.idempotency_policy.review_errors)
-    return Reason.IN_DOUBT if isinstance(error, kinds) else Reason.PERMANENT
+    is_for_review = judge(error, task.idempotency_policy) is Judgement.REVIEW
+    return Reason.IN_DOUBT if is_for_review else Reason.PERMANENT
+
+
+def _refuse(ledger: AtomicLedger, call: Call) -> NoReturn:
+    """Say who has the key; raises KeyReused where that one has another payload."""
+    entry, verdict = ledger.look(call, owner="")
+    outcome = ledger.refusal(verdict, entry, call)
+    reason, holder = (outcome.reason, outcome.holder) if isinstance(outcome, Refused) else (IN_PROGRESS, "")
+    msg = (
+        f"{call.task} {call.identity.key_text!r} was not filed: {reason} as call {holder or 'unknown'}."
+        " Look at its key."
+    )
+    raise DuplicateTask(msg, reason=reason, task_id=holder)
 
 
 def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLetter:
@@ -79,6 +98,13 @@ def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLette
     ledger = AtomicLedger(store, task.idempotency_policy)
     recorded = ledger.record(call, owner=new_owner(), seen=ANY_TOKEN, settle=fail)
     if recorded is not Recorded.DONE:
-        msg = f"{task.name} {call.identity.key_text!r} is being worked on or has ended; look at its key."
-        raise DuplicateTask(msg)
+        _refuse(ledger, call)
+    announce(
+        signals.dead_lettered,
+        sender=task.name,
+        using=store.connection.alias,
+        call=call,
+        state=state,
+        failure=failure,
+    )
     return DeadLetter.objects.using(store.connection.alias).get(digest=call.identity.digest)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
 
-from celery.exceptions import Ignore, SoftTimeLimitExceeded
+from celery.exceptions import Ignore, Retry, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 from django.db import transaction
 
 from . import heartbeat, signals
-from .attempt import Attempt, Doubt, Handle
+from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import Delivery
 from .endings import is_shutdown, struck_by
-from .exceptions import LeaseLost, OuterTransaction
+from .exceptions import LeaseLost, ManualReview, OuterTransaction
+from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
 from .replay import check_replacement, replacement_text, replay
@@ -94,16 +95,24 @@ class LeasedAttempt(Attempt):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """What ``.external()`` does; the flag stays until the claim is settled."""
+        """What ``.external()`` does; the doubt stays until the claim is settled."""
         if self.lost:
             raise self.settlement.lost()
         if not self.ledger.policy.at_most_once:
             yield
             return
         self.settlement.enter_external()
-        self.doubt = Doubt.INSIDE
-        yield
-        self.doubt = Doubt.AFTER
+        before, self.doubt = self.doubt, True
+        try:
+            yield
+        except BaseException as error:
+            if self._says_that_nothing_happened(error):
+                self.doubt = before
+            raise
+
+    def _says_that_nothing_happened(self, error: BaseException) -> bool:
+        cause = error.exc if isinstance(error, Retry) else error
+        return isinstance(cause, BaseException) and self._judged(cause) is Judgement.TRANSIENT
 
     @contextmanager
     def completing(self) -> Iterator[Done]:
@@ -132,6 +141,10 @@ class LeasedAttempt(Attempt):
             return self.result
         if self.captured is None:
             self.settlement.complete(value)
+        elif self.doubt:
+            self._failed(
+                ManualReview("It asked for a retry after external(), which could be repeated by it.")
+            )
         else:  # self.retry(throw=False)
             self.settle_captured()
         return value
@@ -222,4 +235,6 @@ class LeasedDelivery(Delivery):
         if entry is not None and entry.owner == owner and entry.state is State.RUNNING:
             grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
             claim = Claim(call, owner, grant, self.policy.lease)
-            LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False).end_by(error)
+            attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False)
+            attempt.doubt = entry.in_external
+            attempt.end_by(error)

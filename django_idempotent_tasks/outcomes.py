@@ -71,7 +71,8 @@ class Entry:
     ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
     nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
-    dead letter away.
+    dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
+    key is never open, whatever the time.
     """
 
     state: State
@@ -90,6 +91,7 @@ class Entry:
     was_answered: bool
     no_message: bool = False
     is_discarded: bool = False
+    in_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)

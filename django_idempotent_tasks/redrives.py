@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -20,8 +20,10 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: Keys that one bite redrives.
 BITE = 200
-#: Seconds of its rate that an operation may catch up on in one bite: after a pause it does not storm.
+#: Seconds of its rate that an operation may catch up on at once: after a pause it does not storm.
 CATCH_UP = 10
+#: The smallest difference of two times; databases keep them to that or to less.
+TICK = timedelta(microseconds=1)
 
 _OPERATION = (
     "id",
@@ -76,7 +78,7 @@ def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> b
 def carry_on(store: LedgerStore) -> int:
     """One bite of every running operation, on the store's own connection; how many keys were looked at."""
     running = RedriveOperation.objects.filter(state=OperationState.RUNNING).order_by("id")
-    return sum(_bite(store, operation) for operation in _read(store, running, _OPERATION))
+    return sum(_bite(store, operation) for operation in read_on(store, running, _OPERATION))
 
 
 def _bite(store: LedgerStore, operation: RedriveOperation) -> int:
@@ -96,6 +98,7 @@ def _bite(store: LedgerStore, operation: RedriveOperation) -> int:
             _advance(store, operation, _progress(operation, rows, done, most))
     except _Overtaken:
         return 0
+    _pace.spent(operation.pk, len(rows))
     for row in done:
         dead_letters.tell(row, by=operation.created_by, using=None)
     return len(rows)
@@ -114,7 +117,31 @@ def _allowance(operation: RedriveOperation, *, now: datetime) -> int:
     if operation.rate is None:
         return BITE
     due = int(operation.rate * (now - operation.created_at).total_seconds())
-    return min(due - _seen(operation), operation.rate * CATCH_UP, BITE)
+    return min(due - _seen(operation), _pace.allowed(operation.pk, operation.rate, now=now), BITE)
+
+
+class _Pace:
+    """What each operation may look at now, by the time that this process has carried it out."""
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[datetime, float]] = {}
+
+    def allowed(self, operation: int, rate: int, *, now: datetime) -> int:
+        """A second's worth at the first look; then what the time since the last one gives."""
+        looked, left = self._left.get(operation, (now, float(rate)))
+        gained = rate * max((now - looked).total_seconds(), 0.0)
+        left = min(left + gained, float(rate * CATCH_UP))
+        self._left[operation] = (now, left)
+        return int(left)
+
+    def spent(self, operation: int, keys: int) -> None:
+        """Take what was looked at off."""
+        if operation in self._left:
+            looked, left = self._left[operation]
+            self._left[operation] = (looked, left - keys)
+
+
+_pace = _Pace()
 
 
 def _seen(operation: RedriveOperation) -> int:
@@ -125,16 +152,19 @@ def _next(
     store: LedgerStore, operation: RedriveOperation, selection: Selection, most: int
 ) -> list[IdempotencyKey]:
     """What follows the last bite, of what had ended when the operation was made."""
-    found = selection.query(store.connection.alias).filter(finished_at__lte=operation.created_at)
-    if operation.last_signature is not None:
+    # Never "equal": SQLite has times to milliseconds, as text, and Django asks for microseconds.
+    ended_by = operation.created_at + TICK
+    found = selection.query(store.connection.alias).filter(finished_at__lt=ended_by)
+    if operation.last_signature is not None and operation.last_at is not None:
         same = Q(signature=operation.last_signature)
-        later = Q(finished_at__gt=operation.last_at)
-        beside = Q(finished_at=operation.last_at, digest__gt=operation.last_digest)
+        before, after = operation.last_at - TICK, operation.last_at + TICK
+        later = Q(finished_at__gte=after)
+        beside = Q(finished_at__gt=before, finished_at__lt=after, digest__gt=operation.last_digest)
         found = found.filter(
             Q(signature__gt=operation.last_signature) | (same & (later | beside)),
             signature__gte=operation.last_signature,
         )
-    return list(_read(store, found[:most], _ROW))
+    return list(read_on(store, found[:most], _ROW))
 
 
 def _redriven(store: LedgerStore, row: IdempotencyKey) -> bool:
@@ -157,7 +187,7 @@ def _progress(
     )
 
 
-def _read(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
+def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
     """The rows of a query on the store's own connection, which no alias names; all are read at once."""
     compiler = found.values_list(*names).query.get_compiler(connection=store.connection)
     for values in list(compiler.results_iter()):

@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
+from django.db import OperationalError
 
 from .conf import settings
 from .encoding import storable
-from .exceptions import LeaseLost, StoreDown
+from .exceptions import LeaseLost, OuterTransaction, StoreDown
 from .failure import failure_of
 from .judgement import category_of
 from .ledger import Ledger
@@ -98,9 +99,28 @@ class Settlement:
         return failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
 
     def enter_external(self) -> None:
-        """Tell the ledger, before it begins, of an effect that must not be repeated."""
-        if not self.ledger.store.enter_external(self.claim):
+        """Tell the ledger, before it begins, of an effect that must not be repeated.
+
+        For good: a transaction that the body has open would take it back, and is left alone.
+        """
+        store = self.ledger.store
+        if not store.connection.in_atomic_block or self.in_caller_transaction:
+            entered = store.enter_external(self.claim)
+        else:
+            entered = self._enter_aside()
+        if not entered:
             raise self.lost()
+
+    def _enter_aside(self) -> bool:
+        try:
+            with self.ledger.store.side_connection() as side:
+                return side.enter_external(self.claim)
+        except OperationalError as error:
+            msg = (
+                f"{self.task.name}: the ledger could not be told of external() beside the open transaction"
+                f" ({error}). Call it outside atomic(); on SQLite, which has one writer, you have to."
+            )
+            raise OuterTransaction(msg) from error
 
     def is_completed(self) -> bool:
         """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.

@@ -25,6 +25,7 @@ from .redrives import carry_on
 from .relay import bounded_connection, collapse
 from .states import State
 from .stores import LedgerStore, get_store
+from .unsendable import LOOKS, give_up, is_unsendable
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -119,9 +120,8 @@ class _Post:
         """Whether nothing is left to do for the row now."""
         try:
             message = Message.decode(row.task, row.message or "")
-        except ValueError:
-            logger.exception("The stored message of %s cannot be read; its row is left alone", row.task)
-            return True
+        except ValueError as error:
+            return self._refused(row, error)
         if row.state is State.RETRY:
             message = message.started()
         try:
@@ -129,8 +129,20 @@ class _Post:
         except DatabaseError:
             raise
         except Exception as error:  # noqa: BLE001  every transport has its own errors
+            if is_unsendable(error):
+                return self._refused(row, error)
             self._doubt(row, error)
             return False
+
+    def _refused(self, row: Due, error: Exception) -> bool:
+        """A message that no broker was asked about: looked at less and less often, and then given up.
+
+        Another version, which perhaps runs beside this one, may be able to read or send it.
+        """
+        logger.error("%s cannot be sent: %r; it is given up after %d looks", row.task, error, LOOKS)
+        if row.sends >= LOOKS - 1:
+            give_up(self.store, row, error)
+        return True
 
     def close(self) -> None:
         """Give the connection up."""

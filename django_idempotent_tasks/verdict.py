@@ -70,13 +70,18 @@ def _same_call(entry: Entry) -> Verdict:
         case State.RUNNING | State.RETRY if entry.is_open:
             return Verdict(Step.OPEN)
         case State.RUNNING | State.RETRY:
-            return Verdict(Step.WAIT, seconds=max(entry.opens_in or 0.0, 0.0))
+            return Verdict(Step.WAIT, seconds=_wait(entry))
         case State.SUCCEEDED:
             return Verdict(Step.REPLAY)
         case State.CANCELLED:
             return Verdict(Step.CANCELLED)
         case _:
             return Verdict(Step.RECALL)
+
+
+def _wait(entry: Entry) -> float:
+    """Until its time has come; what ended inside ``external()`` waits for the sweeper to move it on."""
+    return max(entry.opens_in or 0.0, 1.0 if entry.in_external else 0.0)
 
 
 def _other_call(entry: Entry, call: Call, *, on_failed: str) -> Verdict:

@@ -11,7 +11,7 @@ from django.db.models import Model
 from ..conf import settings
 from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
 from . import clock
-from .statements import CRASH_WAIT, DOUBTED
+from .statements import CRASH_WAIT, DIED, DOUBTED, INTERRUPTED
 
 
 class _After:
@@ -88,7 +88,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
         skip_locked=dialect.skip_locked,
-        doubted=DOUBTED.format(now=dialect.now()),
+        doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError
 
 from ..encoding import error_text
-from ..outcomes import Claim, Failure
+from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
 from .sql import Parameters, SqlStore
@@ -20,10 +20,20 @@ from .transactions import transaction_on
 RECORD = """
 INSERT INTO {failed} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
                       task_id, worker, error, description, traceback, message)
-SELECT k.digest, k.token - %(shift)s, {now}, k.attempts, k.state, %(category)s, %(signature)s, k.task,
-       k.scope, k.key_text, COALESCE(k.runner_task_id, k.task_id), %(worker)s, %(error)s, %(description)s,
+SELECT k.digest, k.token - %(shift)s, {now}, k.attempts, k.state,
+       CASE WHEN k.state = 4 THEN 3 ELSE %(category)s END, %(signature)s, k.task, k.scope,
+       k.key_text, COALESCE(k.runner_task_id, k.task_id), %(worker)s, %(error)s, %(description)s,
        %(traceback)s, NULL
   FROM {key} k WHERE k.digest = %(digest)s
+"""
+
+#: The row of an attempt whose owner ended without a word, as it was before it was taken over.
+RECORD_DEATH = f"""
+INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
+                      task_id, worker, error, description, traceback, message)
+SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, 2, '{statements.DIED}', k.task, k.scope,
+       k.key_text, %(runner)s, %(worker)s, '{statements.OWNER_DIED}', '{statements.SILENT}', '', NULL
+  FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
 RECORD_PLAIN = """
@@ -118,6 +128,34 @@ class FailureSqlStore(SqlStore):
         values = _of_failure(failure) | {"task_id": task_id, "sends": sends, "retention": retention}
         named = {"digest": self.dialect.uuid(digest)} | values
         return self._failing(lambda: self._count(statements.FAIL_UNKNOWN, named) == 1, digest, failure)
+
+    def claim_open(
+        self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
+    ) -> Grant | None:
+        """A takeover tells of the attempt that it ends; a due retry has told of its own."""
+
+        def claim() -> Grant | None:
+            return super(FailureSqlStore, self).claim_open(
+                call, owner=owner, lease=lease, seen=seen, counted=counted
+            )
+
+        if seen.state is not State.RUNNING:
+            return claim()
+        with self._transaction():
+            grant = claim()
+            if grant is not None:
+                self._record_death(call.identity.digest, seen)
+            return grant
+
+    def _record_death(self, digest: UUID, seen: Entry) -> None:
+        named = {
+            "digest": self.dialect.uuid(digest),
+            "token": seen.token,
+            "attempt": seen.attempts,
+            "runner": seen.runner_task_id or seen.task_id,
+            "worker": seen.owner or "",
+        }
+        self._count(RECORD_DEATH, named)
 
     def enter_external(self, claim: Claim) -> bool:
         return self._settle(ENTER_EXTERNAL, claim)

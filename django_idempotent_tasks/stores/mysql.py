@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..exceptions import ConfigurationError
-from ..outcomes import Call, Claim, Due, Entry, Grant
-from ..states import State
+from ..outcomes import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
-from .atomic import AtomicSqlStore
-from .sql import Parameters, Row, due
+from .mysql_sweeps import MysqlSweepingStore
+from .sql import Parameters, Row
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -30,7 +28,7 @@ DEADLOCK, NO_SAVEPOINT = 1213, 1305
 ISOLATION = "read committed"
 
 
-class MysqlStore(AtomicSqlStore):
+class MysqlStore(MysqlSweepingStore):
     """The store of MariaDB and MySQL."""
 
     #: A deadlock rolls the whole transaction back, and what a body does after it goes on in a new one.
@@ -44,7 +42,6 @@ class MysqlStore(AtomicSqlStore):
                 f"The ledger needs {ISOLATION!r}, Django's default on {connection.display_name}; OPTIONS of"
                 f" the database {connection.alias!r} ask for isolation_level {isolation!r}: leave it out."
             )
-        self._has_begun = False
 
     @cached_property
     def dialect(self) -> words.MysqlDialect:  # type: ignore[override]
@@ -209,95 +206,16 @@ class MysqlStore(AtomicSqlStore):
         with self._in_transaction():
             return len(self._write_locked(select, words.CANCEL, named | {"window": window}))
 
-    def prune(self, state: State, *, bite: int) -> int:
-        select = f"{statements.PRUNABLE} FOR UPDATE SKIP LOCKED"
-        with self._in_transaction():
-            return self._delete("{key}", "digest", self._column(select, {"state": int(state), "bite": bite}))
-
-    def prune_answered(self, *, bite: int) -> int:
-        with self._in_transaction():
-            return self._delete("{answered}", "id", self._column(words.PRUNABLE_ANSWERED, {"bite": bite}))
-
-    def prune_duplicates(self, *, keep: int, bite: int) -> int:
-        with self._in_transaction():
-            oldest = self._rows(words.OLDEST_DUPLICATES, {"keep": keep, "bite": bite})
-            return self._delete("{duplicate}", "id", [number for number, is_old in oldest if is_old])
-
-    def _delete(self, table: str, column: str, keys: Sequence[object]) -> int:
-        """Delete rows that are locked already, and touch no other row."""
-        if not keys:
-            return 0
-        parameters: Parameters = {f"g{i}": key for i, key in enumerate(keys)}
-        picked = " UNION ALL SELECT ".join(f"%({name})s AS picked" for name in parameters)
-        self._count(words.DELETE.format(table=table, column=column, picked=picked), parameters)
-        return len(keys)
-
-    def _column(self, select: str, parameters: Parameters) -> list[Any]:
-        return [row[0] for row in self._rows(select, parameters)]
-
-    def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish}
-        with self._in_transaction():
-            swept: set[UUID] = set()
-            for select in words.DUE:
-                swept |= self._write_locked(select, words.SWEEP, parameters, beside=swept)
-            names, found = self._listed(swept)
-            rows = self._rows(words.SWEPT.format(digests=names), found) if swept else []
-            return [due(row) for row in rows]
-
-    def sum_duplicates(self, *, bite: int) -> int:
-        with self._in_transaction():
-            ids = [int(number) for number in self._column(words.BITE, {"bite": bite})]
-            if ids:
-                listed = ", ".join(map(str, ids))
-                self._count(words.ADD_DUPLICATES.format(ids=listed), {})
-                self._count(words.MARK_SUMMED.format(ids=listed), {})
-            return len(ids)
-
-    def _write_locked(
-        self, select: str, write: str, parameters: Parameters, *, beside: Iterable[UUID] = ()
-    ) -> set[UUID]:
-        """Carry ``write`` out on what ``select`` can lock, but for those ``beside``; which rows these are."""
-        locked = {UUID(str(digest)) for digest in self._column(select, parameters)} - {*beside}
-        if locked:
-            names, listed = self._listed(locked)
-            self._count(write.format(digests=names), parameters | listed)
+    def _write_locked(self, select: str, write: str, parameters: Parameters) -> set[UUID]:
+        """Carry ``write`` out on what ``select`` can lock; which rows these are."""
+        locked = self._locked(select, parameters)
+        self._write_on(locked, write, parameters)
         return locked
-
-    def _listed(self, digests: set[UUID]) -> tuple[str, Parameters]:
-        listed = {f"g{i}": self.dialect.uuid(digest) for i, digest in enumerate(sorted(digests))}
-        return ", ".join(f"%({name})s" for name in listed), listed
 
     def lead(self, name: str, *, holder: str, lease: int) -> bool:
         parameters = {"name": name, "holder": holder, "lease": lease}
         self._count(words.LEAD, parameters)
         return self._row(words.LED, parameters) is not None
-
-    @property
-    def _is_in_transaction(self) -> bool:
-        return self._has_begun or self.connection.in_atomic_block or not self.connection.get_autocommit()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        begun, self._has_begun = self._has_begun, True
-        try:
-            with super()._transaction():
-                yield
-        finally:
-            self._has_begun = begun
-
-    @contextmanager
-    def _in_transaction(self) -> Iterator[None]:
-        """The open transaction or a new one: BEGIN inside one would commit it."""
-        if self._is_in_transaction:
-            yield
-            return
-        self._has_begun = True
-        try:
-            with super()._transaction():
-                yield
-        finally:
-            self._has_begun = False
 
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         words.shorten(connection.settings_dict.setdefault("OPTIONS", {}))

@@ -63,6 +63,7 @@ _RENEWED = "{now} + INTERVAL lease_seconds SECOND"
 RENEW = _picked(f"SET open_at = {_RENEWED}, due_at = {_RENEWED}")
 CANCEL = _picked(statements.CANCEL.partition("UPDATE {key}")[2])
 SWEEP = _picked(statements.SWEEP)
+RECORD_FREED = f"{_doubled(statements.RECORD_FREED)} WHERE k.digest IN ({{digests}}) AND {statements.FREED}"
 SWEPT = f"SELECT {_doubled(statements.SWEPT)} FROM {{{{key}}}} k WHERE k.digest IN ({{digests}})"
 
 # The order of the join does here what the hint alone does above.
@@ -78,6 +79,9 @@ DUE = tuple(
 )
 PRUNABLE_ANSWERED = """
 SELECT id FROM {answered} WHERE due_at <= {now} ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED
+"""
+PRUNABLE_FAILED = """
+SELECT id FROM {failed} WHERE at <= {before[keep]} ORDER BY at LIMIT %(bite)s FOR UPDATE SKIP LOCKED
 """
 OLDEST_DUPLICATES = """
 SELECT id, at <= {before[keep]} FROM {duplicate} WHERE summed = 1 ORDER BY id LIMIT %(bite)s

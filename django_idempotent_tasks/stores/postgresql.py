@@ -88,7 +88,8 @@ def _due_in(state: int) -> str:
 
 
 SWEEP = f"""
-WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))})
+WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))}),
+told AS ({statements.RECORD_FREED} JOIN due ON k.digest = due.digest AND {statements.FREED})
 UPDATE {{key}} k {statements.SWEEP} FROM due WHERE k.digest = due.digest RETURNING {statements.SWEPT}
 """
 

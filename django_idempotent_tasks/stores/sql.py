@@ -209,7 +209,8 @@ def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
         :11
     ]
-    is_open, opens_in, was_answered, no_message, is_discarded = row[11:]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external = row[11:]
+    is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
         reason=Reason(reason),
@@ -222,11 +223,12 @@ def _entry(row: Row) -> Entry:
         owner=owner,
         fingerprint=UUID(str(fingerprint)) if fingerprint is not None else None,
         result=result,
-        is_open=None if is_open is None else bool(is_open),
+        is_open=None if is_open is None else bool(is_open) and not is_doubted,
         opens_in=None if opens_in is None else float(opens_in),
         was_answered=bool(was_answered),
         no_message=bool(no_message),
         is_discarded=bool(is_discarded),
+        in_external=bool(in_external),
     )
 
 

@@ -64,6 +64,8 @@ def _due_in(state: int) -> str:
     )
 
 
+RECORD_FREED = f"{statements.RECORD_FREED} WHERE k.digest IN ({_due_in(2)}) AND {statements.FREED}"
+
 SWEEP = f"""
 UPDATE {{key}} AS k {statements.SWEEP}
  WHERE k.digest IN ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))})
@@ -174,7 +176,9 @@ class SqliteStore(AtomicSqlStore):
         return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
 
     def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
+        with self._write():
+            self._count(RECORD_FREED, {"bite": bite})
+            return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
 
     def sum_duplicates(self, *, bite: int) -> int:
         with self._write():

@@ -8,6 +8,8 @@ and MySQL assign from left to right and read the new value.
 
 from __future__ import annotations
 
+from ..encoding import error_text
+
 KEY_COLUMNS = (
     "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"
     " duplicates, state, reason, attempts, crashes, sends, in_external, task, scope, key_text, task_id,"
@@ -43,14 +45,15 @@ READ = """
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
        k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
        EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
-       k.message IS NULL, k.discarded_at IS NOT NULL
+       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external
   FROM {key} k WHERE k.digest = %(digest)s
 """
 
 #: ``uncount`` 1: this start was counted as a crash before it began, and the row waits for nobody else.
+#: What ended inside ``external()`` is nobody's to run: the sweeper leaves it to a person.
 OPEN = """
 digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
-   AND (state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))
+   AND (state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))
 """
 
 CLAIM_OPEN = f"""
@@ -111,9 +114,18 @@ UPDATE {{key}} SET reason = %(reason)s, category = %(category)s, signature = %(s
  WHERE {OWNED}
 """
 
+#: What is recorded of an attempt whose owner ended without a word.
+OWNER_DIED = "django_idempotent_tasks.exceptions.OwnerDied"
+SILENT = "Its worker ended without a word, or stood still for a whole lease."
+DIED = "interrupted"
+INTERRUPTED = error_text(
+    OWNER_DIED, "The attempt ended inside external(): nobody knows whether its effect has happened."
+)
+
 #: Whose owner is gone while it was inside ``external()``: a dead letter, for a person to say what happened.
 DOUBTED = """category = CASE WHEN k.in_external THEN 3 ELSE k.category END,
-       signature = CASE WHEN k.in_external THEN 'interrupted' ELSE k.signature END,
+       result = CASE WHEN k.in_external THEN '{interrupted}' ELSE k.result END,
+       signature = CASE WHEN k.in_external THEN '{died}' ELSE k.signature END,
        finished_at = CASE WHEN k.in_external THEN {now} ELSE k.finished_at END"""
 
 #: Seconds that a key waits after a crash: none after the first, then 2, 4, 8 ... at most 60.
@@ -207,6 +219,16 @@ VALUES (%(digest)s, %(scope)s, %(task_id)s, %(place)s, %(reason)s, {now}, {false
 #: A row that the sweeper may free. Without a stored message nobody could be sent to run it, so it
 #: stays RUNNING with its lease over, open to whichever copy or call arrives next.
 FREED = "(k.state = 2 AND (k.message IS NOT NULL OR k.in_external))"
+
+#: One row for each owner that a sweep finds gone, before it is freed.
+RECORD_FREED = f"""
+INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
+                      task_id, worker, error, description, traceback, message)
+SELECT k.digest, k.token, {{now}}, k.attempts, CASE WHEN k.in_external THEN 4 ELSE 3 END,
+       CASE WHEN k.in_external THEN 3 ELSE 2 END, '{DIED}', k.task, k.scope, k.key_text,
+       COALESCE(k.runner_task_id, k.task_id), COALESCE(k.owner, ''), '{OWNER_DIED}', '{SILENT}', '', NULL
+  FROM {{key}} k
+"""
 
 SWEEP = f"""
 SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END, {{doubted}},

@@ -11,7 +11,9 @@ from celery import Celery, signals
 app = Celery(
     "tests.proj",
     set_as_current=False,
-    include=[f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic")],
+    include=[
+        f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic", "failures")
+    ],
 )
 app.config_from_object("tests.proj.celery_config")
 

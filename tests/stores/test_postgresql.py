@@ -84,10 +84,16 @@ class TestStatements(Ledgers):
         call = self.completed().call
         assert verbs("default", claim_through_the_ledger(call, first=Step.WAIT)) == ["SELECT"]
 
-    def test_a_takeover_is_an_insert_a_select_and_an_update(self) -> None:
+    def test_a_takeover_is_one_transaction_with_the_record_of_what_it_ends(self) -> None:
         call = self.claimed().call
+        words = ["INSERT", "SELECT", "BEGIN", "UPDATE", "INSERT", "COMMIT"]
         with shifted(LEASE + 1):
-            assert verbs("default", claim_through_the_ledger(call)) == ["INSERT", "SELECT", "UPDATE"]
+            assert verbs("default", claim_through_the_ledger(call)) == words
+
+    def test_a_claim_of_a_due_retry_is_an_insert_a_select_and_an_update(self) -> None:
+        claim = self.claimed()
+        self.retry(claim)
+        assert verbs("default", claim_through_the_ledger(claim.call)) == ["INSERT", "SELECT", "UPDATE"]
 
     def test_a_claim_of_a_finished_key_remembers_the_old_call_in_the_same_statement(self) -> None:
         other = self.call("B", of=self.completed(retention=0).call)

@@ -96,9 +96,12 @@ class TestStatements(Ledgers):
             lambda _: self.retry(claims[1]),
             lambda store: store.renew(claims),
             lambda store: store.cancel(claims[3].digest, window=WINDOW),
-            lambda store: store.sweep(bite=9, republish=REPUBLISH),
         ):
             assert len(verbs("sqlite", verb)) == 1
+
+    def test_a_sweep_is_one_transaction_that_begins_as_a_writer(self) -> None:
+        words = ["BEGIN", "INSERT", "UPDATE", "COMMIT"]
+        assert verbs("sqlite", lambda store: store.sweep(bite=9, republish=REPUBLISH)) == words
 
 
 class TestTransactions(Ledgers):
@@ -194,7 +197,9 @@ class TestPlans(Ledgers):
 
     def test_a_sweep_searches_what_is_due_of_each_state_in_the_index(self) -> None:
         plan = sqlite_plan(lambda store: store.sweep(bite=20, republish=REPUBLISH))
-        assert sum("idem_key_state_due (state=? AND due_at<?)" in step for step in plan) == 3
+        assert (
+            sum("idem_key_state_due (state=? AND due_at<?)" in step for step in plan) == 4
+        )  # and what is recorded
         assert _scans(plan) == []
 
     def test_the_reader_of_plans_sees_a_scan(self) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 
 from django.db import connections
 
-from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, IdempotencyKey, Leader
+from django_idempotent_tasks.models import (
+    AnsweredCall,
+    DuplicateAttempt,
+    FailedJob,
+    IdempotencyKey,
+    Leader,
+    RedriveOperation,
+)
 from django_idempotent_tasks.states import State
 from tests.proj.models import Effect
 from tests.support.waiting import eventually
@@ -79,6 +86,10 @@ class Rows:
         attempts = DuplicateAttempt.objects.using(self.alias).filter(digest=digest).order_by("id")
         return list(attempts.values_list("reason", flat=True))
 
+    def failed(self, key: str) -> list[FailedJob]:
+        """List the failed attempts of a key, in order."""
+        return list(FailedJob.objects.using(self.alias).filter(key_text=f"key={key}").order_by("id"))
+
     def leader(self) -> Leader | None:
         """Return who leads the sweeper, or None."""
         return Leader.objects.using(self.alias).filter(name="sweeper").first()
@@ -94,7 +105,7 @@ class Rows:
 
     def clear(self) -> None:
         """Delete everything but the leader."""
-        for model in (IdempotencyKey, AnsweredCall, DuplicateAttempt, Effect):
+        for model in (IdempotencyKey, AnsweredCall, DuplicateAttempt, FailedJob, RedriveOperation, Effect):
             model._default_manager.using(self.alias).all().delete()
 
     def close(self) -> None:

@@ -9,7 +9,9 @@ from .atomic_open import AtomicTakeovers, CountedStarts
 from .atomic_rivals import AtomicRivals
 from .claims import FirstClaims, Takeovers
 from .dead_owners import DeadOwners
+from .decisions import DecidedOnce, Discarded, PlainFailures, Redriven, RedriveOperations, Resolved
 from .duties import Duplicates, Leadership
+from .failing import FailedAttempts, UnstorableRecords
 from .finished import Reclaims, ReplacedCalls
 from .holding import Holding
 from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
@@ -18,6 +20,7 @@ from .pruning import PrunedKeys, PrunedRecords
 from .reserving import Reservations, ReservedAnew, ReservedClaims
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
+from .silence import ExternalCalls, SilentOwners
 from .sweeping import Bites, FreedLeases, SentAgain
 from .text import Text
 
@@ -36,6 +39,16 @@ class StoreContract(
     Cancelling,
     UnsentMessages,
     DeadOwners,
+    FailedAttempts,
+    UnstorableRecords,
+    SilentOwners,
+    ExternalCalls,
+    DecidedOnce,
+    Redriven,
+    Discarded,
+    Resolved,
+    RedriveOperations,
+    PlainFailures,
     Renewals,
     FreedLeases,
     SentAgain,

@@ -11,6 +11,8 @@ from tests.mutants.mistakes.atomic_ends import (
     TAKEN_BACK,
 )
 from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
+from tests.mutants.mistakes.deciding import DECISIONS, OPERATIONS
+from tests.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
 from tests.mutants.mistakes.pruning import PRUNES
 from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW
 from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
@@ -27,6 +29,11 @@ BOTH = [
     *RESERVATIONS_ANEW,
     *SETTLEMENTS,
     *DEAD_OWNERS,
+    *RECORDS,
+    *SILENCE,
+    *EXTERNAL_CALLS,
+    *DECISIONS,
+    *OPERATIONS,
     *INTERVENTIONS,
     *SWEEPS,
     *PRUNES,

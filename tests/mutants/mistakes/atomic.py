@@ -10,7 +10,7 @@ COMPLETED = "runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = 0"
 WITHIN = "task_id), lease_seconds = %(lease)s"
 
 RESERVED = "(state = 1 OR (state = 3 AND open_at <= {now}))"
-OPEN = "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))"
+OPEN = "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))"
 
 ATOMIC_CLAIMS = [
     Mutation(

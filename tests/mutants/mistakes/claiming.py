@@ -19,19 +19,19 @@ CLAIMS = [
     ),
     Mutation(
         "a takeover does not test the time",
-        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))",
+        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))",
         "state IN (1, 2, 3)",
         "a_lease_that_lasts_is_not_taken_over",
     ),
     Mutation(
         "a retry is claimed before it is due",
-        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))",
+        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))",
         "(state IN (1, 3) OR open_at <= {now})",
         "a_retry_is_claimed_when_it_is_due_and_not_before",
     ),
     Mutation(
         "a takeover tests only the time",
-        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1)))",
+        "(state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))",
         "open_at <= {now}",
         "a_finished_key_is_never_open_to_a_claim_within_its_generation",
     ),

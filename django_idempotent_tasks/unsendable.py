@@ -1,0 +1,54 @@
+"""Messages that can never be sent: they end as dead letters, so that somebody hears of them."""
+
+from __future__ import annotations
+
+from kombu.exceptions import OperationalError, SerializationError, SerializerNotInstalled
+
+from . import signals
+from .announce import announce
+from .conf import settings
+from .failure import failure_of
+from .models import IdempotencyKey
+from .outcomes import Call, Due, Identity
+from .redrives import read_on
+from .states import Category, State
+from .stores import LedgerStore
+
+#: So often a message is looked at that cannot be read or sent, each time after twice as long.
+LOOKS = 6
+
+#: What is raised before any broker is asked: of the content, the serializer, the compression, an option.
+_OF_THE_MESSAGE = (SerializationError, SerializerNotInstalled, KeyError, TypeError, ValueError)
+
+_ROW = ("digest", "task", "task_id", "scope", "key_text")
+
+
+def is_unsendable(error: BaseException) -> bool:
+    """Whether the message is to blame, and not a broker that is away or does not answer."""
+    if isinstance(error, OperationalError) and error.__cause__ is not None:
+        error = error.__cause__  # kombu's Redis transport counts KeyError as an error of its connection
+    return isinstance(error, _OF_THE_MESSAGE) and not isinstance(error, OSError)
+
+
+def give_up(store: LedgerStore, row: Due, error: Exception) -> None:
+    """FAILED, with why: a person sends the call again, or discards it."""
+    failure = failure_of(error, task=row.task, category=Category.FATAL)
+    found = IdempotencyKey.objects.filter(digest=row.digest, token=row.token)
+    for key in read_on(store, found, _ROW):
+        if store.fail_unknown(
+            row.digest,
+            task_id=key.task_id,
+            sends=LOOKS - 1,
+            failure=failure,
+            retention=settings().dead_letter_retention,
+        ):
+            identity = Identity(key.digest, key.scope, key.key_text, None)
+            call = Call(identity, key.task, key.task_id, None)
+            announce(
+                signals.dead_lettered,
+                sender=key.task,
+                using=None,
+                call=call,
+                state=State.FAILED,
+                failure=failure,
+            )
