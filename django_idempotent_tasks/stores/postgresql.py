@@ -15,142 +15,15 @@ from django.db.models import Model
 from ..conf import settings
 from ..outcomes import Call, Claim, Due, Grant
 from ..states import State
-from . import clock, statements
-from .atomic import ATOMIC_ANEW, AtomicSqlStore
+from . import clock
+from . import postgresql_statements as words
+from .atomic import AtomicSqlStore
 from .dialect import Dialect
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .sql import Parameters, Row, due
 
-# The call that was accepted and the one that had taken it over are both answered later.
-_REPLACE = """
-WITH old AS (
-  SELECT digest, task_id, runner_task_id, generation, state, reason, result,
-         finished_at + make_interval(secs => %(window)s) AS due_at
-    FROM {key} WHERE FINISHED
-), past AS (
-  INSERT INTO {answered} (digest, task_id, generation, state, reason, result, due_at)
-  SELECT digest, replaced.task_id, generation, state, reason, result, due_at
-    FROM old, LATERAL (VALUES (old.task_id), (old.runner_task_id)) AS replaced(task_id)
-   WHERE replaced.task_id IS NOT NULL AND due_at > {now}
-  ON CONFLICT (task_id, digest) DO NOTHING
-)
-UPDATE {key} k ANEW FROM old WHERE k.digest = old.digest
-RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
-"""
-
-
-def _replace(anew: str, *, lock: str) -> str:
-    """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
-    return _REPLACE.replace("FINISHED", f"{statements.FINISHED} {lock}").replace("ANEW", anew)
-
-
-CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
-
-ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} FOR UPDATE")
-
-# SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock. The key's lock: an
-# atomic claim does not wait for the producer's end.
-RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="AND {unheld} FOR UPDATE SKIP LOCKED")
-RESERVE_FINISHED_UNLOCKED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
-
-# The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
-RENEW = """
-UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
-       due_at = {now} + make_interval(secs => k.lease_seconds)
-  FROM (SELECT h.digest FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[]) AS held(digest, token)
-          JOIN {key} h ON h.digest = held.digest AND h.token = held.token
-         WHERE h.state = 2 AND h.open_at > {now} FOR UPDATE OF h SKIP LOCKED) AS mine
- WHERE k.digest = mine.digest RETURNING k.digest
-"""
-
-
-def _cancel(which: str) -> str:
-    update = statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
-    found = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
-    return f"{update} FROM ({found}) AS live WHERE k.digest = live.digest"
-
-
-CANCEL = _cancel(statements.LIVE)
-CANCEL_WAITING = _cancel(statements.WAITING)
-EXPIRE = _cancel(statements.UNSTARTED)
-
-PRUNE = f"""
-DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
-"""
-
-
-def _due_in(state: int) -> str:
-    return (
-        f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
-        f" ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s{state}"
-    )
-
-
-SWEEP = f"""
-WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))}),
-told AS ({statements.RECORD_FREED} JOIN due ON k.digest = due.digest AND {statements.FREED})
-UPDATE {{key}} k {statements.SWEEP} FROM due WHERE k.digest = due.digest RETURNING {statements.SWEPT}
-"""
-
-SUM_DUPLICATES = """
-WITH bite AS MATERIALIZED (
-  SELECT id, digest FROM {duplicate} WHERE NOT summed ORDER BY id LIMIT %(bite)s FOR UPDATE SKIP LOCKED
-), summed AS (
-  UPDATE {duplicate} d SET summed = true FROM bite WHERE d.id = bite.id RETURNING d.digest
-), counted AS (
-  SELECT digest, count(*) AS n FROM summed GROUP BY digest
-), added AS (
-  UPDATE {key} k SET duplicates = k.duplicates + counted.n FROM counted WHERE k.digest = counted.digest
-)
-SELECT count(*) FROM summed
-"""
-
-
-# One statement whose commit waits for no disk: an audit row may be lost with the server, a key may not.
-RECORD_DUPLICATE = """
-INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
-SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
- WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
-"""
-
 _INTRANS, _INERROR = 2, 3
-
-#: The lock that a transaction shares while it holds keys without a lock for each.
-MANY = int.from_bytes(b"idemmany")
-
-
-def _may_lock(lock: object) -> str:
-    """Whether nobody holds this lock now; it is given back within the expression."""
-    return f"CASE WHEN pg_try_advisory_lock({lock}) THEN pg_advisory_unlock({lock}) ELSE false END"
-
-
-def _reserve(unheld: str, alone: str) -> str:
-    """Insert if the key has no row and is ``unheld``, and then if the transaction is ``alone``.
-
-    Without the look an INSERT would wait for who settles or prunes the row in an open transaction.
-    """
-    insert = statements.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
-    return f"""
-WITH door AS MATERIALIZED (
-  SELECT unheld, CASE WHEN unheld THEN {alone} ELSE false END AS alone FROM (
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM {{key}} WHERE digest = %(digest)s) THEN false
-                ELSE {unheld} END AS unheld) asked
-), made AS ({insert})
-SELECT made.token, door.unheld, door.alone FROM door LEFT JOIN made ON true
-"""
-
-
-# Not waiting, so no deadlock on crossed keys. The lock is held until the transaction ends, as is the key.
-_LOCKED = "pg_try_advisory_xact_lock(%(lock)s)"
-RESERVE_NEW = _reserve(_LOCKED, _may_lock(MANY))
-
-# One that finds such a transaction open may have to wait for its key, and one that is such a transaction
-# for another's. That one has told that it is, before it asks for a key's lock: neither overlooks the other.
-RESERVE_AMONG_MANY = _reserve(_LOCKED, "true")
-RESERVE_UNLOCKED = _reserve(_may_lock("%(lock)s"), "true")
-SHARE_MANY = f"SELECT pg_advisory_xact_lock_shared({MANY})"
-LOCK = f"SELECT {_LOCKED}"
 
 
 class PostgresDialect(Dialect):
@@ -160,7 +33,7 @@ class PostgresDialect(Dialect):
     false = "false"
     least = "least"
     uuid_type = "uuid"
-    unheld = _LOCKED
+    unheld = words.LOCKED
 
     def table(self, model: type[Model]) -> str:
         """With its schema where the settings name one: a body may point the search path elsewhere."""
@@ -188,13 +61,13 @@ class PostgresStore(AtomicSqlStore):
     dialect = PostgresDialect()
 
     def _claim_finished(self, parameters: Parameters) -> Row | None:
-        return self._row(CLAIM_FINISHED, parameters)
+        return self._row(words.CLAIM_FINISHED, parameters)
 
     def _atomic_finished(self, parameters: Parameters) -> Row | None:
-        return self._row(ATOMIC_FINISHED, parameters)
+        return self._row(words.ATOMIC_FINISHED, parameters)
 
     def _hold(self, call: Call) -> bool:
-        return bool(self._one(LOCK, self._call_parameters(call))[0])
+        return bool(self._one(words.LOCK, self._call_parameters(call))[0])
 
     def _has_failed(self) -> bool | None:
         status = int(self.connection.connection.info.transaction_status)  # libpq's PGTransactionStatusType
@@ -213,16 +86,16 @@ class PostgresStore(AtomicSqlStore):
         """Lock the key, so that no reservation waits for the end of this claim's transaction."""
         taken = taken_by(self.connection)
         if taken.is_used_up:
-            self._one(SHARE_MANY, {})
+            self._one(words.SHARE_MANY, {})
         else:
-            taken.count += self._one(LOCK, self._call_parameters(call))[0]
+            taken.count += self._one(words.LOCK, self._call_parameters(call))[0]
 
     def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
         parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
         taken = taken_by(self.connection)
         if taken.is_used_up:
             return self._reserve_slowly(parameters, locked=False)
-        token, unheld, alone = self._one(RESERVE_NEW, parameters)
+        token, unheld, alone = self._one(words.RESERVE_NEW, parameters)
         taken.count += unheld
         return self._reserve_slowly(parameters, locked=True) if unheld and not alone else token
 
@@ -231,8 +104,8 @@ class PostgresStore(AtomicSqlStore):
         try:
             with transaction.atomic(using=self.connection.alias), short_wait(self.connection):
                 if not locked:
-                    self._one(SHARE_MANY, {})
-                template = RESERVE_AMONG_MANY if locked else RESERVE_UNLOCKED
+                    self._one(words.SHARE_MANY, {})
+                template = words.RESERVE_AMONG_MANY if locked else words.RESERVE_UNLOCKED
                 token: int | None = self._one(template, parameters)[0]
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", None) not in NOT_GRANTED:
@@ -248,40 +121,40 @@ class PostgresStore(AtomicSqlStore):
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
         taken = taken_by(self.connection)
         if taken.is_used_up:
-            return self._row(RESERVE_FINISHED_UNLOCKED, parameters)
+            return self._row(words.RESERVE_FINISHED_UNLOCKED, parameters)
         taken.count += 1  # the lock may be taken also where the row has changed
-        return self._row(RESERVE_FINISHED, parameters)
+        return self._row(words.RESERVE_FINISHED, parameters)
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
+        return self._count(words.CANCEL_WAITING, {"task_id": task_id, "window": window})
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1
+        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1
 
     def prune(self, state: State, *, bite: int) -> int:
-        return self._count(PRUNE, {"state": int(state), "bite": bite})
+        return self._count(words.PRUNE, {"state": int(state), "bite": bite})
 
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         parameters: Parameters = {
             "digests": [str(claim.digest) for claim in held],
             "tokens": [claim.token for claim in held],
         }
-        return {UUID(str(digest)) for (digest,) in self._rows(RENEW, parameters)}
+        return {UUID(str(digest)) for (digest,) in self._rows(words.RENEW, parameters)}
 
     def _record_duplicate_statement(self) -> str:
         connection = self.connection
         if connection.in_atomic_block or not connection.get_autocommit():
             return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
-        return RECORD_DUPLICATE
+        return words.RECORD_DUPLICATE
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
+        return self._count(words.CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
 
     def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
+        return [due(row) for row in self._rows(words.SWEEP, {"bite": bite, "republish": republish})]
 
     def sum_duplicates(self, *, bite: int) -> int:
-        row = self._row(SUM_DUPLICATES, {"bite": bite})
+        row = self._row(words.SUM_DUPLICATES, {"bite": bite})
         return int(row[0]) if row else 0
 
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:

@@ -38,6 +38,7 @@ FILES = files_of(
         for name in (
             "announce",
             "atomic",
+            "atomic_attempt",
             "atomic_ledger",
             "atomic_settlement",
             "attempt",

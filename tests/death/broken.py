@@ -9,7 +9,7 @@ import pytest
 from celery.exceptions import Ignore
 
 from django_idempotent_tasks import attempt, runner, worker
-from django_idempotent_tasks.stores import postgresql, statements
+from django_idempotent_tasks.stores import postgresql_statements, statements
 
 #: Patches are never undone: the worker that has them ends with them.
 _patch = pytest.MonkeyPatch()
@@ -34,9 +34,9 @@ def _busy_copies_dropped() -> None:
 
 
 def _dead_leases_revived() -> None:
-    reviving = postgresql.RENEW.replace("AND h.open_at > {now} ", "")
-    assert reviving != postgresql.RENEW
-    _patch.setattr(postgresql, "RENEW", reviving)
+    reviving = postgresql_statements.RENEW.replace("AND h.open_at > {now} ", "")
+    assert reviving != postgresql_statements.RENEW
+    _patch.setattr(postgresql_statements, "RENEW", reviving)
 
 
 def _retries_published_first() -> None:

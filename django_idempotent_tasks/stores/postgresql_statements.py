@@ -1,0 +1,134 @@
+"""The statements that PostgreSQL has in its own form."""
+
+from __future__ import annotations
+
+from . import statements
+from .atomic import ATOMIC_ANEW
+
+# The call that was accepted and the one that had taken it over are both answered later.
+_REPLACE = """
+WITH old AS (
+  SELECT digest, task_id, runner_task_id, generation, state, reason, result,
+         finished_at + make_interval(secs => %(window)s) AS due_at
+    FROM {key} WHERE FINISHED
+), past AS (
+  INSERT INTO {answered} (digest, task_id, generation, state, reason, result, due_at)
+  SELECT digest, replaced.task_id, generation, state, reason, result, due_at
+    FROM old, LATERAL (VALUES (old.task_id), (old.runner_task_id)) AS replaced(task_id)
+   WHERE replaced.task_id IS NOT NULL AND due_at > {now}
+  ON CONFLICT (task_id, digest) DO NOTHING
+)
+UPDATE {key} k ANEW FROM old WHERE k.digest = old.digest
+RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
+"""
+
+
+def _replace(anew: str, *, lock: str) -> str:
+    """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
+    return _REPLACE.replace("FINISHED", f"{statements.FINISHED} {lock}").replace("ANEW", anew)
+
+
+CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
+
+ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} FOR UPDATE")
+
+# SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock. The key's lock: an
+# atomic claim does not wait for the producer's end.
+RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="AND {unheld} FOR UPDATE SKIP LOCKED")
+RESERVE_FINISHED_UNLOCKED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
+
+# The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
+RENEW = """
+UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
+       due_at = {now} + make_interval(secs => k.lease_seconds)
+  FROM (SELECT h.digest FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[]) AS held(digest, token)
+          JOIN {key} h ON h.digest = held.digest AND h.token = held.token
+         WHERE h.state = 2 AND h.open_at > {now} FOR UPDATE OF h SKIP LOCKED) AS mine
+ WHERE k.digest = mine.digest RETURNING k.digest
+"""
+
+
+def _cancel(which: str) -> str:
+    update = statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
+    found = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
+    return f"{update} FROM ({found}) AS live WHERE k.digest = live.digest"
+
+
+CANCEL = _cancel(statements.LIVE)
+CANCEL_WAITING = _cancel(statements.WAITING)
+EXPIRE = _cancel(statements.UNSTARTED)
+
+PRUNE = f"""
+DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
+"""
+
+
+def _due_in(state: int) -> str:
+    return (
+        f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
+        f" ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s{state}"
+    )
+
+
+SWEEP = f"""
+WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))}),
+told AS ({statements.RECORD_FREED} JOIN due ON k.digest = due.digest AND {statements.FREED})
+UPDATE {{key}} k {statements.SWEEP} FROM due WHERE k.digest = due.digest RETURNING {statements.SWEPT}
+"""
+
+SUM_DUPLICATES = """
+WITH bite AS MATERIALIZED (
+  SELECT id, digest FROM {duplicate} WHERE NOT summed ORDER BY id LIMIT %(bite)s FOR UPDATE SKIP LOCKED
+), summed AS (
+  UPDATE {duplicate} d SET summed = true FROM bite WHERE d.id = bite.id RETURNING d.digest
+), counted AS (
+  SELECT digest, count(*) AS n FROM summed GROUP BY digest
+), added AS (
+  UPDATE {key} k SET duplicates = k.duplicates + counted.n FROM counted WHERE k.digest = counted.digest
+)
+SELECT count(*) FROM summed
+"""
+
+
+# One statement whose commit waits for no disk: an audit row may be lost with the server, a key may not.
+RECORD_DUPLICATE = """
+INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
+SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
+ WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
+"""
+
+#: The lock that a transaction shares while it holds keys without a lock for each.
+MANY = int.from_bytes(b"idemmany")
+
+
+def _may_lock(lock: object) -> str:
+    """Whether nobody holds this lock now; it is given back within the expression."""
+    return f"CASE WHEN pg_try_advisory_lock({lock}) THEN pg_advisory_unlock({lock}) ELSE false END"
+
+
+def _reserve(unheld: str, alone: str) -> str:
+    """Insert if the key has no row and is ``unheld``, and then if the transaction is ``alone``.
+
+    Without the look an INSERT would wait for who settles or prunes the row in an open transaction.
+    """
+    insert = statements.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
+    return f"""
+WITH door AS MATERIALIZED (
+  SELECT unheld, CASE WHEN unheld THEN {alone} ELSE false END AS alone FROM (
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM {{key}} WHERE digest = %(digest)s) THEN false
+                ELSE {unheld} END AS unheld) asked
+), made AS ({insert})
+SELECT made.token, door.unheld, door.alone FROM door LEFT JOIN made ON true
+"""
+
+
+# Not waiting, so no deadlock on crossed keys. The lock is held until the transaction ends, as is the key.
+LOCKED = "pg_try_advisory_xact_lock(%(lock)s)"
+RESERVE_NEW = _reserve(LOCKED, _may_lock(MANY))
+
+# One that finds such a transaction open may have to wait for its key, and one that is such a transaction
+# for another's. That one has told that it is, before it asks for a key's lock: neither overlooks the other.
+RESERVE_AMONG_MANY = _reserve(LOCKED, "true")
+RESERVE_UNLOCKED = _reserve(_may_lock("%(lock)s"), "true")
+SHARE_MANY = f"SELECT pg_advisory_xact_lock_shared({MANY})"
+LOCK = f"SELECT {LOCKED}"
