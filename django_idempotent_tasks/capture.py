@@ -7,6 +7,7 @@ from collections import deque
 from socket import gethostname
 from typing import Any
 
+from billiard.exceptions import TimeLimitExceeded
 from celery import signals
 from celery.app.task import Context
 
@@ -21,7 +22,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 _UID = "django_idempotent_tasks.capture"
 
-#: The task ids that this process reported last for its dead children.
+#: The calls whose hard time limit was reported once: Celery reports it twice.
 _told: deque[str] = deque(maxlen=64)
 
 
@@ -41,11 +42,20 @@ def _failed(
 ) -> None:
     request = getattr(sender, "request", None)
     if getattr(request, "id", None) is None:  # in the worker's parent, for a child that is dead
-        if task_id is None or task_id in _told:  # Celery reports a hard time limit twice
+        if task_id is None or _was_told(task_id, exception):
             return
-        _told.append(task_id)
         request = Context(id=task_id, args=args, kwargs=kwargs, hostname=gethostname())
     _capture(sender, request, exception, State.FAILED)
+
+
+def _was_told(task_id: str, error: BaseException | None) -> bool:
+    if not isinstance(error, TimeLimitExceeded):
+        return False
+    if task_id in _told:
+        _told.remove(task_id)  # a copy of the call may run into it again
+        return True
+    _told.append(task_id)
+    return False
 
 
 def _retried(sender: Any = None, request: Any = None, reason: Any = None, **_kwargs: object) -> None:

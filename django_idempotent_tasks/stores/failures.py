@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError
 
 from ..encoding import error_text
+from ..failure import NAME_LIMIT
 from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
@@ -178,8 +179,8 @@ class FailureSqlStore(SqlStore):
         self, task: str, task_id: str, *, attempt: int, state: State, failure: Failure, message: str | None
     ) -> None:
         named = {
-            "task": task,
-            "task_id": task_id,
+            "task": task[:NAME_LIMIT],  # of the project's own making, and of any length
+            "task_id": task_id[:NAME_LIMIT],
             "attempt": attempt,
             "state": int(state),
             "message": message,

@@ -1,0 +1,101 @@
+"""A redrive of thousands while workers die and people stop it: each key once, and the counts exact."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.db.models import Count
+
+from django_idempotent_tasks.header import to_header
+from django_idempotent_tasks.message import HEADER, Message
+from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
+from django_idempotent_tasks.moments import database_now
+from django_idempotent_tasks.redrives import begin, stop
+from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.states import Category, Reason, State
+from django_idempotent_tasks.stores import get_store
+from tests.proj import failures
+from tests.proj.models import Effect
+from tests.support.site import Site
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+KEYS = 5_000
+RATE = 200
+
+
+def bury(site: Site, count: int) -> None:
+    """Write so many dead letters of one kind, as failures would have left them."""
+    now = database_now(get_store(site.rows.alias))
+    rows = [_dead(f"k{number}", now) for number in range(count)]
+    IdempotencyKey.objects.using(site.rows.alias).bulk_create(rows, batch_size=1000)
+
+
+def _dead(key: str, now: Any) -> IdempotencyKey:
+    task, task_id = failures.light, f"call-{key}"
+    identity = task.idempotency_identity((key,), {}, task_id=task_id)
+    header = to_header(identity, task_name=task.name, task_id=task_id)
+    options = {"task_id": task_id, "headers": {HEADER: header}, "retries": 2}
+    return IdempotencyKey(
+        digest=identity.digest,
+        due_at=now,
+        created_at=now,
+        finished_at=now,
+        token=3,
+        generation=1,
+        lease_seconds=2,
+        duplicates=0,
+        state=State.FAILED,
+        reason=Reason.RETRIES_USED_UP,
+        attempts=3,
+        crashes=1,
+        sends=0,
+        in_external=False,
+        task=task.name,
+        key_text=identity.key_text,
+        task_id=task_id,
+        category=Category.RETRYABLE,
+        signature="0123456789abcdef",
+        message=Message.of(task.name, (key,), {}, options).encode(limit=10_000),
+    )
+
+
+def looked_at(site: Site, operation: RedriveOperation) -> int:
+    operation.refresh_from_db(using=site.rows.alias)
+    return operation.redriven + operation.skipped
+
+
+def has_ended(site: Site, operation: RedriveOperation) -> bool:
+    operation.refresh_from_db(using=site.rows.alias)
+    return operation.state != OperationState.RUNNING
+
+
+def test_thousands_are_redriven_once_each_whatever_is_killed_and_stopped(own_site: Site) -> None:
+    site, alias = own_site, own_site.rows.alias
+    bury(site, KEYS)
+    first = begin(Selection(), by="ann", reason="mended", rate=RATE, alias=alias)
+    began = time.monotonic()
+    with site.running("doomed", "--concurrency", "2"):
+        eventually(lambda: looked_at(site, first) > KEYS // 5, "a fifth", within=120)
+    with site.running("next", "--concurrency", "2"):
+        eventually(lambda: looked_at(site, first) > KEYS // 2, "half", within=180)
+        assert stop(first, by="bob", alias=alias) is True
+        first.refresh_from_db(using=alias)
+        second = begin(Selection(), by="ann", reason="go on", rate=RATE, alias=alias)
+        eventually(lambda: has_ended(site, second), "the rest", within=180)
+        took = time.monotonic() - began
+        done = IdempotencyKey.objects.using(alias).filter(state=State.SUCCEEDED)
+        eventually(lambda: done.count() == KEYS, "every key has succeeded", within=180, every=0.5)
+        site.broker.wait_until_empty()
+    print(f"{KEYS} keys at {RATE} a second: {took:.1f} s")
+
+    assert (first.state, second.state) == (OperationState.STOPPED, OperationState.DONE)
+    assert (first.redriven + second.redriven, first.skipped, second.skipped) == (KEYS, 0, 0)
+    assert took >= KEYS / RATE * 0.9
+    effects = Effect.objects.using(alias)
+    assert effects.count() == KEYS
+    assert not effects.values("key").annotate(n=Count("id")).filter(n__gt=1).exists()
+    assert DeadLetter.objects.using(alias).count() == 0

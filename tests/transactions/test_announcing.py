@@ -1,0 +1,110 @@
+"""Dead letters are announced once, after the commit that made them, and logged without a flood."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from django_idempotent_tasks import ManualReview, PermanentError, log
+from django_idempotent_tasks.signals import dead_lettered, key_failed
+from django_idempotent_tasks.states import State
+from tests.transactions.conftest import ALIASES, APPS
+from tests.transactions.failed import jobs
+from tests.transactions.till import Counter, Till
+
+pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
+
+MODES = pytest.mark.parametrize("mode", ["leased", "atomic"])
+
+
+@pytest.fixture(autouse=True)
+def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_signatures", log._Seen(seconds=3600, most=1000))
+
+
+def failing(till: Till, error: Exception, **options: Any) -> Any:
+    @till.guarded(**options)
+    def sell(self: Any, order: int) -> None:  # noqa: ARG001
+        raise error
+
+    return sell
+
+
+@pytest.fixture
+def heard(shop: Counter) -> Iterator[list[tuple[str, str, State | None, int]]]:
+    """Each signal with its sender, and what was committed when it was sent."""
+    signals: list[tuple[str, str, State | None, int]] = []
+
+    def hear(name: str) -> Any:
+        def receive(sender: str, **_: object) -> None:
+            signals.append((name, sender, shop.state, len(jobs(shop))))
+
+        return receive
+
+    receivers = {key_failed: hear("key_failed"), dead_lettered: hear("dead_lettered")}
+    for signal, receiver in receivers.items():
+        signal.connect(receiver)
+    yield signals
+    for signal, receiver in receivers.items():
+        signal.disconnect(receiver)
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (ValueError("no"), State.FAILED),
+        (PermanentError("no"), State.FAILED),
+        (ManualReview("?"), State.REVIEW),
+    ],
+    ids=lambda value: value.name if isinstance(value, State) else type(value).__name__,
+)
+def test_a_dead_letter_is_announced_once_when_it_and_its_record_are_there(
+    till: Till, shop: Counter, heard: Any, mode: str, error: Exception, state: State
+) -> None:
+    task = failing(till, error, mode=mode)
+    till.deliver(task, 7)
+    assert heard == [("key_failed", task.name, state, 1), ("dead_lettered", task.name, state, 1)]
+    till.deliver(task, 7)
+    till.deliver(task, 7, redelivered=True)
+    assert len(heard) == 2
+    assert shop.state is state
+
+
+@MODES
+def test_an_attempt_that_will_be_retried_is_no_dead_letter(
+    till: Till, shop: Counter, heard: Any, mode: str
+) -> None:
+    till.deliver(failing(till, ValueError("no"), mode=mode, autoretry_for=(ValueError,)), 7)
+    assert (shop.state, heard, len(jobs(shop))) == (State.RETRY, [], 1)
+
+
+def test_of_like_dead_letters_one_line_an_hour_is_an_error(
+    till: Till, shop: Counter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, other = failing(till, PermanentError("no")), failing(till, PermanentError("no"))
+    with caplog.at_level(logging.INFO, logger="django_idempotent_tasks"):
+        for order in range(5):
+            till.deliver(task, order)
+        till.deliver(other, 7)
+    assert levels(caplog, task.name) == [logging.ERROR, *[logging.INFO] * 4]
+    assert levels(caplog, other.name) == [logging.ERROR]
+    assert len(jobs(shop)) == 6
+
+    caplog.clear()
+    later = time.monotonic() + 3601
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    till.deliver(task, 99)
+    assert levels(caplog, task.name) == [logging.ERROR]
+
+
+def levels(caplog: pytest.LogCaptureFixture, task: str) -> list[int]:
+    return [
+        record.levelno
+        for record in caplog.records
+        if "is a dead letter" in record.getMessage() and record.getMessage().startswith(task)
+    ]
