@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import calls, failed_jobs, keys
+from . import calls, dashboard, dead_letters, failed_jobs, keys, operations
 
-__all__ = ["calls", "failed_jobs", "keys"]
+__all__ = ["calls", "dashboard", "dead_letters", "failed_jobs", "keys", "operations"]

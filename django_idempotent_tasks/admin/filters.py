@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -26,6 +26,14 @@ _AGES = {
     "over-24h": (timedelta(hours=24), _("over 24 hours ago")),
     "over-7d": (timedelta(days=7), _("over 7 days ago")),
 }
+
+
+def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
+    """From when and until when a choice reaches; None is no bound."""
+    span, _words = _AGES.get(name, (None, None))
+    if span is None:
+        return None, None
+    return (None, moment - span) if name.startswith("over") else (moment - span, None)
 
 
 class ChoiceFilter(admin.SimpleListFilter):
@@ -86,11 +94,10 @@ class AgeFilter(admin.SimpleListFilter):
         return [(name, words) for name, (_span, words) in _AGES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        span, _words = _AGES.get(self.value() or "", (None, None))
-        if span is None:
-            return queryset
-        bound = "lte" if str(self.value()).startswith("over") else "gte"
-        return queryset.filter(**{f"{self.column}__{bound}": now(request) - span})
+        after, before = age_of(self.value() or "", now(request))
+        if after is not None:
+            queryset = queryset.filter(**{f"{self.column}__gte": after})
+        return queryset if before is None else queryset.filter(**{f"{self.column}__lte": before})
 
 
 class MadeFilter(AgeFilter):

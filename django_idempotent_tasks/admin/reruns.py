@@ -14,10 +14,10 @@ from django.utils.translation import gettext_lazy
 
 from ..dead_letters import DONE, Decision
 from ..models import FailedJob
-from ..reruns import can_rerun, rerun
+from ..reruns import rerun
 from .asking import Question, ReasonForm
 from .audit import who
-from .ledger import alias
+from .ledger import store
 from .rows import RowAction
 from .wording import shown
 
@@ -35,7 +35,7 @@ class Rerun(RowAction):
         self._task_id = ""
 
     def fits(self, row: FailedJob) -> bool:
-        return can_rerun(row)
+        return row.digest is None and row.message is not None
 
     def unfit(self, row: FailedJob) -> str:
         if row.digest is not None:
@@ -64,28 +64,21 @@ class Rerun(RowAction):
         return Question(title, _("Run it again"), lines, facts, warnings)
 
     def mark(self, row: FailedJob) -> str:
-        """How often it was run again: nothing in its row would tell a second click from a first one."""
-        return str(len(_entries(row)))
+        """A rerun moves it to PENDING, so that a second one meets another state than it saw."""
+        return str(row.state)
 
     def as_seen(self, row: Any, mark: str) -> Any:
-        row.reruns = int(mark)
+        row.state = int(mark)
         return row
 
     def carry_out(self, request: HttpRequest, row: FailedJob, form: ReasonForm) -> Decision:
-        # Locked until the entry is written that a second person then counts.
-        FailedJob.objects.using(alias()).select_for_update().filter(pk=row.pk).first()
-        entries = _entries(row)
-        if len(entries) != row.reruns:  # type: ignore[attr-defined]  # set above
-            words = _("%(who)s has run it again meanwhile: look at what became of that first.")
-            return Decision(done=False, problem=words % {"who": shown(entries[0].user)})
-        try:
-            self._task_id = rerun(current_app, row)
-        except Exception as error:  # noqa: BLE001  every transport has its own errors
-            words = _("It was not sent: %(error)s. Is the broker up?")
-            return Decision(done=False, problem=words % {"error": shown(repr(error))})
+        done = rerun(current_app, store(), row)
+        if done.problem:
+            return Decision(done=False, problem=done.problem)
+        self._task_id = done.task_id
         reason = shown(form.cleaned_data["reason"])
         logger.warning(
-            "%s ran %s %s again as %s: %s", who(request), row.task, row.task_id, self._task_id, reason
+            "%s ran %s %s again as %s: %s", who(request), row.task, row.task_id, done.task_id, reason
         )
         return DONE
 

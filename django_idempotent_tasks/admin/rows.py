@@ -33,6 +33,14 @@ class RowAction(ABC):
         """Whether this person may do it with this row."""
         return has(request, *self.permissions)
 
+    def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
+        """The form, for this person."""
+        return self.form(*args, **kwargs)
+
+    def entry(self, form: ReasonForm) -> str:
+        """What the log says."""
+        return f"{self.label}: {form.cleaned_data['reason']}"
+
     @abstractmethod
     def fits(self, row: Any) -> bool:
         """Whether there is anything to do."""
@@ -85,8 +93,10 @@ def act(admin: Any, action: RowAction, request: HttpRequest, object_id: str) -> 
     if not action.is_allowed(request, row):
         raise PermissionDenied
     if request.method != "POST":
-        return _asked(admin, action, request, row, action.form(initial={"seen": action.mark(row)}))
-    form = action.form(request.POST)
+        return _asked(
+            admin, action, request, row, action.form_for(request, row, initial={"seen": action.mark(row)})
+        )
+    form = action.form_for(request, row, request.POST)
     return (
         _answered(admin, action, request, row, form)
         if form.is_valid()
@@ -111,7 +121,7 @@ def _answered(
     with transaction.atomic(using=alias()):
         decision = action.carry_out(request, seen, form)
         if decision.done:
-            note(request, row, f"{action.label}: {form.cleaned_data['reason']}")
+            note(request, row, action.entry(form))
     if decision.done:
         messages.success(request, shown(action.done(row)))
     elif form.errors:

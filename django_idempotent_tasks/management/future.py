@@ -63,8 +63,6 @@ def _review(_row: IdempotencyKey, _now: datetime) -> str:
 
 def _failed(row: IdempotencyKey, now: datetime) -> str:
     gone = f"the row is deleted {_in(row.due_at, now)}"
-    if row.discarded_at is not None:
-        return f"It was discarded: a new call may claim the key; {gone}."
     if row.reason == Reason.RETRIES_USED_UP:
         return f"A new call runs the key again, unless the task says on_failed='block'; {gone}."
     return f"Calls of the key are refused; use a new key for new work; {gone}."

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
-from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
+from ..models import (
+    AnsweredCall,
+    DuplicateAttempt,
+    FailedJob,
+    HourlyCount,
+    IdempotencyKey,
+    Leader,
+    RedriveOperation,
+)
 from . import clock
 from .statements import CRASH_WAIT, DOUBTED
 
@@ -53,6 +62,11 @@ class Dialect(ABC):
     def until(self, column: str) -> str:
         """Seconds from the statement's time until a time column."""
 
+    def upsert(self, conflict: Sequence[str], columns: Sequence[str]) -> str:
+        """The end of an INSERT that replaces these columns of a row that is there already."""
+        values = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        return f"ON CONFLICT ({', '.join(conflict)}) DO UPDATE SET {values}"
+
     @abstractmethod
     def uuid(self, value: UUID | None) -> object:
         """A UUID as a parameter."""
@@ -73,6 +87,7 @@ def _render(dialect: Dialect, template: str, _offset: int) -> str:
         answered=AnsweredCall._meta.db_table,
         duplicate=DuplicateAttempt._meta.db_table,
         failed=FailedJob._meta.db_table,
+        hourly=HourlyCount._meta.db_table,
         redrive=RedriveOperation._meta.db_table,
         leader=Leader._meta.db_table,
         now=dialect.now(),

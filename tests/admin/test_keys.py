@@ -50,6 +50,7 @@ def test_hostile_text_is_inert_on_every_page_of_a_key(root: Client, keys: Keys) 
     assert len(root.get(page(KEY), {"task": HOSTILE}).context["cl"].result_list) == 1
     for name in ("change", "release", "cancel"):
         inert(root.get(page(KEY, name, claim.digest)).content.decode())
+    keys.in_columns(claim, owner=claim.owner)
     assert keys.fail(claim, failure=a_failure(HOSTILE, HOSTILE, traceback=HOSTILE))
     inert(root.get(page(KEY, "change", claim.digest)).content.decode())
 
