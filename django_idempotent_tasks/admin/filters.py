@@ -135,10 +135,11 @@ class TextFilter(admin.SimpleListFilter):
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         others = {name: value for name, value in changelist.params.items() if name != self.parameter_name}
+        value = self.value()
         yield {
             "name": self.parameter_name,
-            "value": self.value() or "",
-            "shown": shown(self.value() or ""),
+            "value": value or "",
+            "shown": shown(value) if value else "",
             "others": others,
             "clear": changelist.get_query_string(remove=[self.parameter_name]),
         }

@@ -108,7 +108,8 @@ def facts(row: IdempotencyKey, moment: Any) -> Facts:
     """What the row says, for people."""
     held = row.state == State.RUNNING
     found = [
-        (_("state"), f"{state_word(row.state)} ({reason_word(row.reason)})"),
+        (_("state"), state_word(row.state)),
+        (_("because"), reason_word(row.reason) if row.reason else ""),
         (_("task"), shown(row.task)),
         (_("scope"), shown(row.scope)),
         (_("key"), shown(row.key_text)),

@@ -62,6 +62,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     list_max_show_all = 0
     paginator = CappedPaginator
     sortable_by = ()
+    #: Facets would count every choice.
+    show_facets = admin.ShowFacets.NEVER
     #: Columns that a list does not read.
     long_columns: tuple[str, ...] = ()
     #: The template of one row's page; its context comes from :meth:`page`.
