@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,8 @@ profile shows where the time of a guarded task goes in its process, in about hal
 claims times claims and completions at ten thousand and at ten million keys, in about five minutes.
 crash kills children and workers, sends duplicates and lets tasks retry, for this package and its peers side
 by side, in about four minutes.
+admin opens the pages of the admin at five million keys and a hundred thousand dead letters, in about four
+minutes.
 reserve times senders beside their peers, the relay and pruning, in about one minute.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
@@ -37,7 +40,10 @@ PARTS = {
     "claims": "benchmarks.claims.part",
     "crash": "benchmarks.crash_table.part",
     "reserve": "benchmarks.reserve.part",
+    "admin": "benchmarks.admin_volume.part",
 }
+#: Settings of parts that need others.
+SETTINGS = {"admin": "benchmarks.admin_volume.settings"}
 ALL = "all"
 
 
@@ -53,6 +59,9 @@ def main() -> int:
         with ExitStack() as undo:
             servers = undo.enter_context(ensure_servers(durable=True))
             set_servers(servers.environment, checked=options.health_checks)
+            os.environ.update(
+                DJANGO_SETTINGS_MODULE=SETTINGS.get(options.part, os.environ["DJANGO_SETTINGS_MODULE"])
+            )
             django.setup()
             return _run(options, servers)
     except ServerUnavailable as error:
@@ -102,7 +111,9 @@ def _throughput_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _claims_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--keys", type=int, metavar="N", help="keys in the larger table (10000000)")
+    group.add_argument(
+        "--keys", type=int, metavar="N", help="keys in the larger table (10000000; of admin 5000000)"
+    )
 
 
 def _crash_options(group: argparse._ArgumentGroup) -> None:

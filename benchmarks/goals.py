@@ -9,6 +9,8 @@ MEMORY_MB = 5.0
 DUPLICATE = 0.5
 #: Of the same at few keys.
 MANY_KEYS = 1.4
+#: Milliseconds that one page of the admin takes of the database.
+ADMIN_PAGE = 300.0
 
 
 @dataclass(frozen=True)

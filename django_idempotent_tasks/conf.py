@@ -39,6 +39,7 @@ class Settings:
     guard_all: bool = False
     capture_all_failures: bool = False
     sync_fallback: Callable[[], bool] | bool = False
+    redact: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
 
 
 def _duration(least: int) -> Callable[[str, object], int]:
@@ -63,12 +64,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
-    if isinstance(value, str):
-        try:
-            value = import_string(value)
-        except ImportError as error:
-            msg = f"{name} cannot be imported: {error}."
-            raise ConfigurationError(msg) from error
+    value = _imported(name, value)
     if callable(value):
         return cast("Callable[[], bool]", value)
     return _flag(name, value)
@@ -79,6 +75,27 @@ def _schema(name: str, value: object) -> str | None:
         return value
     msg = f"{name} must be the name of a PostgreSQL schema, letters, digits and _, or None, not {value!r}."
     raise ConfigurationError(msg)
+
+
+def _callable(name: str, value: object) -> object:
+    value = _imported(name, value)
+    if value is None or callable(value):
+        return value
+    msg = (
+        f"{name} must be a function (task, arguments) -> arguments, or the dotted path of one, not {value!r}."
+    )
+    raise ConfigurationError(msg)
+
+
+def _imported(name: str, value: object) -> object:
+    """What a dotted path names; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return import_string(value)
+    except ImportError as error:
+        msg = f"{name} cannot be imported: {error}."
+        raise ConfigurationError(msg) from error
 
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
@@ -115,6 +132,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "guard_all": _flag,
     "capture_all_failures": _flag,
     "sync_fallback": _flag_or_callable,
+    "redact": _callable,
 }
 
 

@@ -53,7 +53,7 @@ def redrive(
     if text is None:
         return _refused(unsendable(row))
     if not store.redrive(row.digest, token=row.token, message=text):
-        return _moved_on(store, row)
+        return moved_on(store, row)
     tell(row, by=by, using=store.connection.alias)
     return DONE
 
@@ -78,7 +78,7 @@ def discard(store: LedgerStore, row: IdempotencyKey) -> Decision:
     """Put a dead letter away: its record stays until it is pruned, and a later call may have the key."""
     retention = settings().dead_letter_retention
     if not store.discard(row.digest, token=row.token, retention=retention):
-        return _moved_on(store, row)
+        return moved_on(store, row)
     return DONE
 
 
@@ -99,7 +99,7 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
         retention=_retention(row.task),
         window=settings().redelivery_window,
     )
-    return DONE if done else _moved_on(store, row)
+    return DONE if done else moved_on(store, row)
 
 
 def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
@@ -144,7 +144,7 @@ def _refused(problem: str) -> Decision:
     return Decision(done=False, problem=problem)
 
 
-def _moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
+def moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
     """Somebody else was first, and has the key now or has decided already: say who."""
     now = IdempotencyKey.objects.using(store.connection.alias).filter(digest=row.digest).first()
     if now is None:

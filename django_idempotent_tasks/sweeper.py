@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 
 from . import signals
 from .conf import settings
+from .hourly import count_hours
 from .message import Message
 from .outcomes import Due
 from .pruning import prune_bite
@@ -35,6 +36,8 @@ LEADER_LEASE = 10
 POLL = 3.0
 INTERVAL = 5.0
 TICK = 0.5
+#: Seconds between two looks for an hour that is over and not counted.
+COUNT_EVERY = 60.0
 #: Rows of one state that one statement moves.
 BITE = 200
 #: How often a message that went out is left alone while its queue is not empty.
@@ -212,6 +215,7 @@ class Sweeper:
         self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{uuid4().hex[:12]}"
         self._stopped = threading.Event()
         self._leads = False
+        self._count_at = 0.0
         self._thread = threading.Thread(target=self._run, name="idempotent-sweeper", daemon=True)
 
     def start(self) -> None:
@@ -262,6 +266,9 @@ class Sweeper:
             if not isinstance(moved, int) or moved < BITE:
                 break
         self._guarded(prune_bite)
+        if time.monotonic() >= self._count_at:
+            self._count_at = time.monotonic() + COUNT_EVERY
+            self._guarded(count_hours)
 
     def _guarded(self, work: object) -> object:
         """One bite: on a connection that lives as long as it, under the lock that a fork takes."""

@@ -83,8 +83,8 @@ def make_databases() -> None:
         call_command("migrate", verbosity=0, run_syncdb=True, database=alias)
 
 
-def fill(alias: str, rows: int) -> Filled:
-    """Fill an empty table, build its indexes and vacuum it."""
+def fill(alias: str, rows: int, statement: str = FILL) -> Filled:
+    """Fill an empty table by a statement, build its indexes and vacuum it."""
     began = time.monotonic()
     indexes = execute(alias, INDEXES, table=TABLE)
     for name, _definition in indexes:
@@ -93,7 +93,7 @@ def fill(alias: str, rows: int) -> Filled:
     execute(alias, f"ALTER TABLE {TABLE} DROP CONSTRAINT {key}")
     for first in range(1, rows + 1, BITE):
         last = min(rows, first + BITE - 1)
-        execute(alias, FILL.format(table=TABLE), rows=rows, first=first, last=last)
+        execute(alias, statement.format(table=TABLE), rows=rows, first=first, last=last)
     execute(alias, f"ALTER TABLE {TABLE} ADD CONSTRAINT {key} PRIMARY KEY (digest)")
     for _name, definition in indexes:
         execute(alias, definition)

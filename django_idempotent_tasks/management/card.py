@@ -8,6 +8,7 @@ from datetime import datetime
 from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
+from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
 from .future import what_next
 from .text import harmless, since, span
@@ -72,9 +73,12 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
         del shown[name]
     payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}
     lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _says(value)]
+    texts = {
+        "message": call_text(row.task, row.message),
+        "result": pretty(row.result) if row.result else "none",
+    }
     for name in payload:
-        text = pretty(getattr(row, name)) if getattr(row, name) else "none"
-        lines += [f"{name}:", *(f"  {harmless(line)}" for line in text.splitlines())]
+        lines += [f"{name}:", *(f"  {harmless(line)}" for line in texts[name].splitlines())]
     return [*lines, f"next: {facts['next']}"]
 
 
@@ -92,7 +96,7 @@ def _cell(value: object) -> str:
 
 def _payload(row: IdempotencyKey, state: State) -> dict[str, object]:
     result = row.result if state is State.SUCCEEDED else None
-    return {"message": _parsed(row.message), "result": _parsed(result)}
+    return {"message": call_of(row.task, row.message), "result": _parsed(result)}
 
 
 def _parsed(text: str | None) -> object:

@@ -13,6 +13,7 @@ from celery.app import app_or_default
 from celery.loaders.default import Loader as DefaultLoader
 
 from .. import signals
+from ..hourly import count_hours
 from ..models import IdempotencyKey
 from ..moments import database_now
 from ..pruning import prune_bite
@@ -83,6 +84,7 @@ def _once(store: LedgerStore, app: Celery) -> Report:
             sent += swept.sent
             if swept.moved < BITE:
                 break
+        count_hours(side)
         pruned = sum(prune_bite(side).values())
     waiting = len(swept.unsent)
     lines = [

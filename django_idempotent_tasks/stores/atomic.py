@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..outcomes import Call, Claim, Entry, Grant
 from ..states import Reason
 from . import statements
-from .redrives import RedriveSqlStore
+from .hourly import HourlySqlStore
 from .sql import Parameters, Row, seen_as, to_grant
 from .transactions import transaction_on
 
@@ -66,7 +66,7 @@ _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
 
 
-class AtomicSqlStore(RedriveSqlStore):
+class AtomicSqlStore(HourlySqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:

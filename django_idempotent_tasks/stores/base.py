@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -218,6 +219,14 @@ class LedgerStore(ABC):
     @abstractmethod
     def prune_failed(self, *, keep: int, bite: int) -> int:
         """Delete at most ``bite`` failed jobs older than ``keep``; how many."""
+
+    @abstractmethod
+    def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:
+        """Count by task what became of the keys made from ``hour`` until then; ``marker``: an empty row."""
+
+    @abstractmethod
+    def prune_hourly(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` hourly counts older than ``keep``; how many."""
 
     @abstractmethod
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:

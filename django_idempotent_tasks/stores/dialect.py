@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
 from django.db.models import Model
 
 from ..conf import settings
-from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Leader, RedriveOperation
+from ..models import (
+    AnsweredCall,
+    DuplicateAttempt,
+    FailedJob,
+    HourlyCount,
+    IdempotencyKey,
+    Leader,
+    RedriveOperation,
+)
 from . import clock
 from .statements import CRASH_WAIT, DIED, DOUBTED, INTERRUPTED
 
@@ -56,6 +65,11 @@ class Dialect(ABC):
     def until(self, column: str) -> str:
         """Seconds from the statement's time until a time column."""
 
+    def upsert(self, conflict: Sequence[str], columns: Sequence[str]) -> str:
+        """The end of an INSERT that replaces these columns of a row that is there already."""
+        values = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        return f"ON CONFLICT ({', '.join(conflict)}) DO UPDATE SET {values}"
+
     @abstractmethod
     def uuid(self, value: UUID | None) -> object:
         """A UUID as a parameter."""
@@ -80,6 +94,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         answered=dialect.table(AnsweredCall),
         duplicate=dialect.table(DuplicateAttempt),
         failed=dialect.table(FailedJob),
+        hourly=dialect.table(HourlyCount),
         redrive=dialect.table(RedriveOperation),
         leader=dialect.table(Leader),
         now=dialect.now(),

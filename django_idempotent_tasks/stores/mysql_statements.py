@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -157,6 +158,10 @@ class MysqlDialect(Dialect):
 
     def until(self, column: str) -> str:
         return f"(TIMESTAMPDIFF(MICROSECOND, {self.now()}, {column}) / 1000000)"
+
+    def upsert(self, conflict: Sequence[str], columns: Sequence[str]) -> str:  # noqa: ARG002  the server knows
+        values = ", ".join(f"{column} = VALUES({column})" for column in columns)
+        return f"ON DUPLICATE KEY UPDATE {values}"
 
     def uuid(self, value: UUID | None) -> object:
         if value is None:

@@ -146,6 +146,5 @@ def test_the_admin_finds_a_tenant_s_keys_and_duplicates(client: Client) -> None:
     client.force_login(User.objects.create_superuser("root", password="secret"))
     for model in ("idempotencykey", "duplicateattempt"):
         url = reverse(f"admin:django_idempotent_tasks_{model}_changelist")
-        lines = client.get(url, {"q": "scope:acme"}).context["cl"].result_list
+        lines = client.get(url, {"scope": "acme"}).context["cl"].result_list
         assert [each.task_id for each in lines] == ["call-of-acme"]
-        assert [each.scope for each in client.get(url, {"q": "scope:"}).context["cl"].result_list] == [""]

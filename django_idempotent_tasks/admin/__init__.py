@@ -1,0 +1,7 @@
+"""The ledger in the Django admin: read-only lists, and actions with a reason that are logged."""
+
+from __future__ import annotations
+
+from . import calls, dashboard, dead_letters, failed_jobs, keys, operations
+
+__all__ = ["calls", "dashboard", "dead_letters", "failed_jobs", "keys", "operations"]

@@ -1,0 +1,57 @@
+"""The confirmation page: what will happen, to what, and the reason that a person gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext_lazy as _
+
+TEMPLATE = "admin/django_idempotent_tasks/confirm.html"
+
+
+@dataclass(slots=True)
+class Question:
+    """``lines`` say what will happen, ``facts`` to what, ``warnings`` what speaks against it."""
+
+    title: str
+    button: str
+    lines: list[str]
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    is_grave: bool = False
+
+
+class ReasonForm(forms.Form):
+    """Why, for the log. ``seen`` is the row as the person saw it."""
+
+    seen = forms.CharField(widget=forms.HiddenInput, max_length=3000)
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        help_text=_("Kept in the log, with your name."),
+        widget=forms.Textarea(attrs={"rows": 2, "cols": 60}),
+    )
+
+
+def ask(
+    admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, **more: Any
+) -> TemplateResponse:
+    """The page with the question; sent back to where it came from it is answered."""
+    context = {
+        **admin.admin_site.each_context(request),
+        "opts": admin.opts,
+        "title": question.title,
+        "subtitle": None,
+        "question": question,
+        "form": form,
+        "back": back,
+        "list_url": admin.list_url(request),
+        "media": admin.media + form.media,
+        **more,
+    }
+    request.current_app = admin.admin_site.name
+    return TemplateResponse(request, TEMPLATE, context, status=400 if form.errors else 200)

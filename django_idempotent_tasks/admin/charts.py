@@ -1,0 +1,146 @@
+"""Small charts as SVG, of hourly counts; the table beside them has the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Sum
+from django.utils.translation import gettext as _
+
+from ..hourly import COUNTED
+from ..models import HourlyCount
+from .ledger import alias
+from .wording import shown
+
+WEEK = 7 * 24
+COLUMNS = ("succeeded", "failed", "duplicates", "crashes")
+WIDTH, HEIGHT = 336, 72
+#: Tasks in the table of the busiest.
+BUSIEST = 10
+
+Hours = dict[datetime, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One hour, or some; places as text, for a decimal comma would break them."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """``summary`` says in words what the bars show."""
+
+    title: str
+    css: str
+    bars: list[Bar]
+    summary: str
+    width: str = str(WIDTH)
+    height: str = str(HEIGHT)
+
+
+def hours(now: datetime) -> Hours:
+    """The totals of each hour of the last week, by one statement; at most a week's hours."""
+    since = _floor(now) - timedelta(hours=WEEK)
+    found: Any = HourlyCount.objects.using(alias()).filter(hour__gte=since).order_by()
+    rows = found.values("hour")
+    return {row.pop("hour"): row for row in rows.annotate(**{name: Sum(name) for name in COLUMNS})}
+
+
+def busiest(now: datetime) -> list[dict[str, Any]]:
+    """The tasks with the most keys of 24 hours."""
+    rows: Any = HourlyCount.objects.using(alias()).filter(hour__gte=_floor(now) - timedelta(hours=24))
+    sums = {f"total_{name}": Sum(name) for name in ("created", "succeeded", "failed", "duplicates")}
+    found = (
+        rows.exclude(task=COUNTED)
+        .order_by()
+        .values("task")
+        .annotate(**sums)
+        .order_by("-total_created")[:BUSIEST]
+    )
+    return [
+        {
+            name.removeprefix("total_"): shown(value) if name == "task" else f"{value:,}"
+            for name, value in row.items()
+        }
+        for row in found
+    ]
+
+
+def totals(counted: Hours, now: datetime) -> list[tuple[str, list[str]]]:
+    """Each kind over the last full hour, 24 hours and 7 days."""
+    names = _names()
+    return [
+        (names[kind], [f"{_total(counted, now, kind, span):,}" for span in (1, 24, WEEK)]) for kind in COLUMNS
+    ]
+
+
+def charts(counted: Hours, now: datetime) -> list[Chart]:
+    """Each kind over 24 hours and over 7 days."""
+    styles = {"succeeded": "idem-good", "failed": "idem-ill", "duplicates": "idem-odd", "crashes": "idem-ill"}
+    return [
+        _chart(counted, now, kind, styles[kind], span, step)
+        for span, step in ((24, 1), (WEEK, 6))
+        for kind in COLUMNS
+    ]
+
+
+def counted_words(counted: Hours, now: datetime) -> str:
+    """How fresh the counts are."""
+    if not counted:
+        return _("No hour has been counted yet: the sweeper does it once an hour is over.")
+    last = max(counted)
+    words = _("Counted up to %(last)s; an hour is counted once it is over, and once more an hour later.")
+    return words % {"last": f"{last + timedelta(hours=1):%Y-%m-%d %H:%M}"} if last < now else ""
+
+
+def _names() -> dict[str, str]:
+    return {
+        "succeeded": _("succeeded"),
+        "failed": _("failed"),
+        "duplicates": _("duplicates refused"),
+        "crashes": _("takeovers: owners that died"),
+    }
+
+
+def _total(counted: Hours, now: datetime, kind: str, span: int) -> int:
+    since = _floor(now) - timedelta(hours=span)
+    return sum(row[kind] for hour, row in counted.items() if hour >= since)
+
+
+def _chart(counted: Hours, now: datetime, kind: str, css: str, span: int, step: int) -> Chart:
+    begin = _floor(now) - timedelta(hours=span)
+    starts = [begin + timedelta(hours=number) for number in range(0, span, step)]
+    values = [
+        sum(counted.get(start + timedelta(hours=part), {}).get(kind, 0) for part in range(step))
+        for start in starts
+    ]
+    most = max(values, default=0)
+    period = _("24 hours") if span == 24 else _("7 days")  # noqa: PLR2004
+    title = _("%(kind)s, %(period)s") % {"kind": _names()[kind].capitalize(), "period": period}
+    words = _("%(total)s in all, at most %(most)s in %(step)s h")
+    summary = words % {"total": f"{sum(values):,}", "most": f"{most:,}", "step": step}
+    bars = [
+        _bar(number, len(values), value, most, starts[number]) for number, value in enumerate(values) if value
+    ]
+    return Chart(title, css, bars, summary)
+
+
+def _bar(number: int, of: int, value: int, most: int, start: datetime) -> Bar:
+    width = WIDTH / of
+    height = max(value / most * (HEIGHT - 4), 1)
+    title = f"{start:%Y-%m-%d %H:%M}: {value:,}"
+    return Bar(
+        f"{number * width + 0.5:.1f}", f"{HEIGHT - height:.1f}", f"{width - 1:.1f}", f"{height:.1f}", title
+    )
+
+
+def _floor(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)

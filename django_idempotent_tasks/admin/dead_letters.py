@@ -1,0 +1,187 @@
+"""Dead letters: what failed for good, grouped by error, and what people decide about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from .. import dead_letters
+from ..encoding import decode_error
+from ..management.future import what_next
+from ..models import DeadLetter, FailedJob
+from ..redaction import call_text
+from .decisions import Discard, Redrive, Resolve
+from .filters import (
+    CategoryFilter,
+    DeadStateFilter,
+    EndedFilter,
+    ScopeFilter,
+    SignatureFilter,
+    TaskFilter,
+)
+from .finding import digests_of
+from .groups import groups
+from .keys import facts
+from .ledger import alias, now
+from .many import VERBS, Verb, ask_picked, matching
+from .readonly import ReadOnlyAdmin
+from .rows import has
+from .timeline import failures, timeline
+from .wording import at, block, category_word, cell, shown, state_word
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(ReadOnlyAdmin):
+    """Keys in FAILED or REVIEW that nobody has discarded."""
+
+    list_display = (
+        "key",
+        "task_shown",
+        "scope_shown",
+        "state_shown",
+        "category_shown",
+        "error",
+        "attempts",
+        "ended",
+    )
+    list_filter = (DeadStateFilter, CategoryFilter, EndedFilter, TaskFilter, ScopeFilter, SignatureFilter)
+    search_fields = ("task_id",)
+    search_help_text = gettext_lazy("A task id or a digest in full; with a task chosen beside, also the key")
+    ordering = ("-finished_at",)
+    actions = ("redrive_picked", "discard_picked")
+    change_list_template = "admin/django_idempotent_tasks/dead_letters.html"
+    page_template = "admin/django_idempotent_tasks/dead_letter.html"
+    row_actions = (Redrive, Resolve, Discard)
+    long_columns = ("message",)
+
+    def get_urls(self) -> list[Any]:
+        own = [
+            path(f"{verb.slug}/", self.admin_site.admin_view(self._many(verb)), name=_many_name(verb))
+            for verb in VERBS
+        ]
+        return own + super().get_urls()
+
+    def _many(self, verb: Verb) -> Any:
+        def view(request: HttpRequest) -> HttpResponse:
+            return matching(self, request, verb)
+
+        return view
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Those that this person may take."""
+        found = super().get_actions(request)
+        for verb in VERBS:
+            if not verb.is_allowed(request):
+                found.pop(f"{verb.slug}_picked", None)
+        return found
+
+    @admin.action(description=gettext_lazy("Redrive the picked ones …"))
+    def redrive_picked(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse:
+        """Ask."""
+        return self._ask(request, queryset, VERBS[0])
+
+    @admin.action(description=gettext_lazy("Discard the picked ones …"))
+    def discard_picked(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse:
+        """Ask."""
+        return self._ask(request, queryset, VERBS[1])
+
+    def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: Verb) -> HttpResponse:
+        """Across pages it is all that match, whoever was picked."""
+        if request.POST.get("select_across") == "1":
+            return HttpResponseRedirect(self._many_url(request, verb))
+        return ask_picked(self, request, verb, list(queryset.only("digest", "token", "task", "key_text")))
+
+    def _many_url(self, request: HttpRequest, verb: Verb) -> str:
+        url = reverse(f"admin:{_many_name(verb)}", current_app=self.admin_site.name)
+        query = request.GET.copy()
+        query.pop("p", None)
+        return f"{url}?{query.urlencode()}" if query else url
+
+    def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:
+        labels = (_("Redrive all that match …"), _("Discard all that match …"))
+        return [
+            {"url": self._many_url(request, verb), "label": label}
+            for verb, label in zip(VERBS, labels, strict=True)
+            if verb.is_allowed(request)
+        ]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        own = (
+            {"groups": groups(now(request))}
+            if request.method == "GET" and self.has_view_permission(request)
+            else {}
+        )
+        return super().changelist_view(request, own | (extra_context or {}))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        task, scope = request.GET.get("task"), request.GET.get("scope") or None
+        return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
+
+    @admin.display(description=gettext_lazy("key"))
+    def key(self, row: DeadLetter) -> str:
+        """The key as people know it."""
+        return cell(row.key_text)
+
+    @admin.display(description=gettext_lazy("task"))
+    def task_shown(self, row: DeadLetter) -> str:
+        """The task's full name."""
+        return cell(row.task)
+
+    @admin.display(description=gettext_lazy("scope"))
+    def scope_shown(self, row: DeadLetter) -> str:
+        """The tenant."""
+        return cell(row.scope)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_shown(self, row: DeadLetter) -> str:
+        """FAILED or REVIEW."""
+        return state_word(row.state)
+
+    @admin.display(description=gettext_lazy("category"))
+    def category_shown(self, row: DeadLetter) -> str:
+        """What kind of failure it was."""
+        return category_word(row.category)
+
+    @admin.display(description=gettext_lazy("last error"))
+    def error(self, row: DeadLetter) -> str:
+        """Class and message."""
+        return cell(decode_error(row.result))
+
+    @admin.display(description=gettext_lazy("ended"))
+    def ended(self, row: DeadLetter) -> str:
+        """When."""
+        return "-" if row.finished_at is None else at(row.finished_at)
+
+    def page(self, request: HttpRequest, row: DeadLetter) -> dict[str, Any]:
+        moment, jobs = now(request), failures(row)
+        last = FailedJob.objects.using(alias()).filter(digest=row.digest).order_by("-id").first()
+        problem = dead_letters.known_problem(row)
+        return {
+            "next": shown(what_next(row, moment)),
+            "problem": "" if problem is None else shown(problem),
+            "facts": facts(row, moment),
+            "events": timeline(row, jobs, moment),
+            "job_links": has(request, "view_failedjob"),
+            "sees_traceback": has(request, "view_traceback"),
+            "description": block(decode_error(row.result) if last is None else last.description),
+            "traceback": block(last.traceback) if last is not None and has(request, "view_traceback") else "",
+            "sees_payload": has(request, "view_payload"),
+            "arguments": block(call_text(row.task, row.message)) if has(request, "view_payload") else "",
+            "key_url": reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.pk])
+            if has(request, "view_idempotencykey")
+            else "",
+        }
+
+
+def _many_name(verb: Verb) -> str:
+    return f"django_idempotent_tasks_deadletter_{verb.slug}_many"

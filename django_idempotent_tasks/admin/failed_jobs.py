@@ -1,0 +1,145 @@
+"""Failed jobs: every failed attempt, with its error, and for plain tasks what it takes to run them again."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ..models import FailedJob, IdempotencyKey
+from ..redaction import call_text
+from .filters import NOT_IN_A_COLUMN, CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
+from .ledger import alias, now
+from .readonly import ReadOnlyAdmin
+from .reruns import Rerun
+from .rows import has
+from .timeline import attempts_beside
+from .window import Windowed, newest
+from .wording import ago, at, block, category_word, cell, shown, state_word
+
+
+@admin.register(FailedJob)
+class FailedJobAdmin(ReadOnlyAdmin):
+    """One row a failed attempt."""
+
+    list_display = (
+        "moment",
+        "task_shown",
+        "key_shown",
+        "error_shown",
+        "attempt",
+        "went_to",
+        "category_shown",
+    )
+    list_filter = (CategoryFilter, HappenedFilter, TaskFilter, SignatureFilter)
+    search_fields = ("task_id",)
+    search_help_text = gettext_lazy("A task id or a digest, in full")
+    ordering = ("-at",)
+    long_columns = ("description", "traceback", "message")
+    page_template = "admin/django_idempotent_tasks/failed_job.html"
+    row_actions = (Rerun,)
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        queryset: QuerySet[Any],
+        search_term: str,
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if NOT_IN_A_COLUMN.search(term):
+            return queryset.none(), False
+        found = queryset.filter(task_id=term)
+        return (found if found.exists() else queryset.filter(_of_digest(term))), False
+
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:
+        """A signature alone has an index."""
+        filtered = set(texts) - {"signature"} or request.GET.get("category")
+        is_bounded = "signature" in texts or request.GET.get("q") or not filtered
+        return Windowed(rows, is_all=True) if is_bounded else newest(rows, "at")
+
+    @admin.display(description=gettext_lazy("at"))
+    def moment(self, row: FailedJob) -> str:
+        """When the attempt failed."""
+        return at(row.at)
+
+    @admin.display(description=gettext_lazy("task"))
+    def task_shown(self, row: FailedJob) -> str:
+        """The task's full name."""
+        return cell(row.task)
+
+    @admin.display(description=gettext_lazy("key"))
+    def key_shown(self, row: FailedJob) -> str:
+        """The key; a plain task has none."""
+        return cell(row.key_text)
+
+    @admin.display(description=gettext_lazy("error"))
+    def error_shown(self, row: FailedJob) -> str:
+        """The class of the error."""
+        return cell(row.error)
+
+    @admin.display(description=gettext_lazy("went to"))
+    def went_to(self, row: FailedJob) -> str:
+        """Where the attempt left its key."""
+        return state_word(row.state)
+
+    @admin.display(description=gettext_lazy("category"))
+    def category_shown(self, row: FailedJob) -> str:
+        """What kind of failure it was."""
+        return category_word(row.category)
+
+    def page(self, request: HttpRequest, row: FailedJob) -> dict[str, Any]:
+        sees = has(request, "view_payload")
+        return {
+            "key_url": _key_url(request, row),
+            "is_plain": row.digest is None,
+            "facts": _facts(row, now(request)),
+            "events": attempts_beside(row, now(request)),
+            "job_links": True,
+            "sees_traceback": has(request, "view_traceback"),
+            "description": block(row.description),
+            "traceback": block(row.traceback) if has(request, "view_traceback") else "",
+            "sees_payload": sees,
+            "arguments": block(call_text(row.task, row.message)) if sees and row.digest is None else "",
+        }
+
+
+def _facts(row: FailedJob, moment: Any) -> list[tuple[str, str]]:
+    found = [
+        (_("task"), shown(row.task)),
+        (_("scope"), shown(row.scope)),
+        (_("key"), shown(row.key_text)),
+        (_("task id"), shown(row.task_id)),
+        (_("attempt"), str(row.attempt)),
+        (_("failed"), f"{at(row.at)} ({ago(row.at, moment)})"),
+        (_("worker"), shown(row.worker)),
+        (_("category"), category_word(row.category)),
+        (_("error"), shown(row.error)),
+        (_("error signature"), shown(row.signature)),
+        (_("its key went to"), state_word(row.state)),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _key_url(request: HttpRequest, row: FailedJob) -> str:
+    """The page of its key, where there still is one and this person may see it."""
+    if row.digest is None or not has(request, "view_idempotencykey"):
+        return ""
+    keys = IdempotencyKey.objects.using(alias())
+    if not keys.filter(digest=row.digest).exists():
+        return ""
+    return reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.digest])
+
+
+def _of_digest(term: str) -> Q:
+    try:
+        return Q(digest=UUID(term))
+    except ValueError:
+        return Q(pk__in=())

@@ -1,0 +1,163 @@
+"""Filters with choices that are known beforehand, and with texts that must be equal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from ..states import Category, State
+from .ledger import now
+from .wording import category_word, shown, state_word
+
+NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
+
+_AGES = {
+    "1h": (timedelta(hours=1), _("in the last hour")),
+    "24h": (timedelta(hours=24), _("in the last 24 hours")),
+    "7d": (timedelta(days=7), _("in the last 7 days")),
+    "over-1h": (timedelta(hours=1), _("over an hour ago")),
+    "over-24h": (timedelta(hours=24), _("over 24 hours ago")),
+    "over-7d": (timedelta(days=7), _("over 7 days ago")),
+}
+
+
+def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
+    """From when and until when a choice reaches; None is no bound."""
+    span, _words = _AGES.get(name, (None, None))
+    if span is None:
+        return None, None
+    return (None, moment - span) if name.startswith("over") else (moment - span, None)
+
+
+class ChoiceFilter(admin.SimpleListFilter):
+    """One column, one of a few numbers."""
+
+    column: str
+
+    def numbers(self) -> list[tuple[int, str]]:
+        """What may be chosen."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        return [(str(number), word) for number, word in self.numbers()]
+
+    def number(self) -> int | None:
+        """What was chosen."""
+        value = self.value()
+        return int(value) if value in {str(number) for number, _word in self.numbers()} else None
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        number = self.number()
+        return queryset if number is None else queryset.filter(**{self.column: number})
+
+
+class StateFilter(ChoiceFilter):
+    """All states."""
+
+    title, parameter_name, column = _("state"), "state", "state"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(state.value, state_word(state)) for state in State]
+
+
+class DeadStateFilter(ChoiceFilter):
+    """The states of dead letters."""
+
+    title, parameter_name, column = _("state"), "state", "state"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(state.value, state_word(state)) for state in (State.REVIEW, State.FAILED)]
+
+
+class CategoryFilter(ChoiceFilter):
+    """Kinds of failure."""
+
+    title, parameter_name, column = _("category"), "category", "category"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(category.value, category_word(category)) for category in Category]
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """A moment of the row, within or before a time that ends now."""
+
+    column: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [(name, words) for name, (_span, words) in _AGES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        after, before = age_of(self.value() or "", now(request))
+        if after is not None:
+            queryset = queryset.filter(**{f"{self.column}__gte": after})
+        return queryset if before is None else queryset.filter(**{f"{self.column}__lte": before})
+
+
+class MadeFilter(AgeFilter):
+    """When a key was made."""
+
+    title, parameter_name, column = _("made"), "made", "created_at"
+
+
+class EndedFilter(AgeFilter):
+    """When a dead letter ended."""
+
+    title, parameter_name, column = _("ended"), "ended", "finished_at"
+
+
+class HappenedFilter(AgeFilter):
+    """When an attempt failed."""
+
+    title, parameter_name, column = _("failed"), "at", "at"
+
+
+class TextFilter(admin.SimpleListFilter):
+    """A text that a column must equal; the list applies it, since it bounds what is looked at."""
+
+    template = "admin/django_idempotent_tasks/text_filter.html"
+    column: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        return []
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        others = {name: value for name, value in changelist.params.items() if name != self.parameter_name}
+        value = self.value()
+        yield {
+            "name": self.parameter_name,
+            "value": value or "",
+            "shown": shown(value) if value else "",
+            "others": others,
+            "clear": changelist.get_query_string(remove=[self.parameter_name]),
+        }
+
+
+class TaskFilter(TextFilter):
+    """The task's full name."""
+
+    title, parameter_name, column = _("task"), "task", "task"
+
+
+class ScopeFilter(TextFilter):
+    """The tenant."""
+
+    title, parameter_name, column = _("scope"), "scope", "scope"
+
+
+class SignatureFilter(TextFilter):
+    """The signature of an error."""
+
+    title, parameter_name, column = _("error signature"), "signature", "signature"

@@ -1,0 +1,136 @@
+"""Keys: which there are, who holds them, why a call was not run, and what happens next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ..encoding import decode_error
+from ..management.future import what_next
+from ..message import pretty
+from ..models import IdempotencyKey
+from ..redaction import call_text
+from ..states import State
+from .answers import lease, why_not_run
+from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
+from .finding import digests_of
+from .interventions import Cancel, Release
+from .ledger import now
+from .readonly import ReadOnlyAdmin
+from .rows import has
+from .timeline import failures, refused, timeline
+from .window import Windowed, newest, of_state
+from .wording import ago, at, block, cell, reason_word, shown, state_word
+
+Facts = list[tuple[str, str]]
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(ReadOnlyAdmin):
+    """The ledger."""
+
+    list_display = ("key", "state_shown", "task_shown", "scope_shown", "attempts", "duplicates", "age")
+    list_filter = (StateFilter, MadeFilter, TaskFilter, ScopeFilter)
+    search_fields = ("task_id",)
+    search_help_text = gettext_lazy(
+        "A task id or a digest in full; with a task chosen beside, also the key as it was given or is shown"
+    )
+    ordering = ("-created_at",)
+    long_columns = ("message", "result")
+    page_template = "admin/django_idempotent_tasks/key.html"
+    row_actions = (Release, Cancel)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        task, scope = request.GET.get("task"), request.GET.get("scope") or None
+        return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
+
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:
+        state = request.GET.get("state", "")
+        if request.GET.get("q"):
+            return Windowed(rows, is_all=True)
+        if state in {str(each.value) for each in State}:
+            return of_state(rows, int(state), "created_at", IdempotencyKey)
+        return newest(rows, "created_at") if texts else Windowed(rows, is_all=True)
+
+    @admin.display(description=gettext_lazy("key"))
+    def key(self, row: IdempotencyKey) -> str:
+        """The key as people know it."""
+        return cell(row.key_text)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_shown(self, row: IdempotencyKey) -> str:
+        """The state in a word."""
+        return state_word(row.state)
+
+    @admin.display(description=gettext_lazy("task"))
+    def task_shown(self, row: IdempotencyKey) -> str:
+        """The task's full name."""
+        return cell(row.task)
+
+    @admin.display(description=gettext_lazy("scope"))
+    def scope_shown(self, row: IdempotencyKey) -> str:
+        """The tenant."""
+        return cell(row.scope)
+
+    @admin.display(description=gettext_lazy("made"))
+    def age(self, row: IdempotencyKey) -> str:
+        """When it was made."""
+        return at(row.created_at)
+
+    def page(self, request: HttpRequest, row: IdempotencyKey) -> dict[str, Any]:
+        moment, jobs = now(request), failures(row)
+        sees = has(request, "view_payload")
+        return {
+            "answer": why_not_run(row, moment),
+            "next": shown(what_next(row, moment)),
+            "facts": facts(row, moment),
+            "events": timeline(row, jobs, moment),
+            "refused": refused(row, moment),
+            "job_links": has(request, "view_failedjob"),
+            "sees_payload": sees,
+            "arguments": block(call_text(row.task, row.message)) if sees else "",
+            "result": block(pretty(row.result))
+            if sees and row.state == State.SUCCEEDED and row.result
+            else "",
+        }
+
+
+def facts(row: IdempotencyKey, moment: Any) -> Facts:
+    """What the row says, for people."""
+    held = row.state == State.RUNNING
+    found = [
+        (_("state"), state_word(row.state)),
+        (_("because"), reason_word(row.reason) if row.reason else ""),
+        (_("task"), shown(row.task)),
+        (_("scope"), shown(row.scope)),
+        (_("key"), shown(row.key_text)),
+        (_("digest"), str(row.digest)),
+        (_("accepted call"), shown(row.task_id)),
+        (_("holder"), shown(row.owner) if held else ""),
+        (_("runs as call"), shown(row.runner_task_id or row.task_id) if held else ""),
+        (_("lease"), lease(row, moment) if held else ""),
+        (_("attempts"), str(row.attempts)),
+        (_("workers that died"), str(row.crashes)),
+        (_("duplicates refused"), str(row.duplicates)),
+        (_("fencing token"), str(row.token)),
+        (_("generation"), str(row.generation)),
+        (_("made"), ago(row.created_at, moment)),
+        (_("last attempt"), ago(row.started_at, moment) if row.started_at else ""),
+        (_("inside external()"), _("yes") if row.in_external else ""),
+        (_("progress"), shown(row.progress) if row.progress else ""),
+        (_("error"), _error(row)),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _error(row: IdempotencyKey) -> str:
+    return shown(decode_error(row.result)) if row.state in {State.FAILED, State.REVIEW} else ""

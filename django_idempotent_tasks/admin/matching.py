@@ -1,0 +1,74 @@
+"""All dead letters that match the filters of a list, as a selection that can be stored and carried out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django.http import HttpRequest
+
+from .. import dead_letters
+from ..selection import Selection
+from ..states import Category, State
+from .filters import NOT_IN_A_COLUMN, age_of
+from .finding import MOST, digests_of
+from .ledger import alias, now
+from .rows import has
+from .wording import shown
+
+#: Dead letters that one count looks at.
+BOUND = 100_000
+#: Dead letters whose arguments are looked at for what would make them fail again.
+SAMPLE = 20
+
+
+def selection_of(request: HttpRequest) -> Selection:
+    """What the list shows with these filters, ended by now. Raises ValueError for a wrong value."""
+    given, moment = request.GET, now(request)
+    texts = {name: given.get(name) or None for name in ("task", "scope", "signature")}
+    if any(NOT_IN_A_COLUMN.search(text) for text in texts.values() if text):
+        msg = "A filter has a text that no column holds."
+        raise ValueError(msg)
+    after, before = age_of(given.get("ended", ""), moment)
+    return Selection(
+        **texts,
+        category=Category(int(given["category"])) if given.get("category") else None,
+        state=State(int(given["state"])) if given.get("state") else None,
+        ended_after=after,
+        ended_before=before or moment,
+        digests=_searched(request),
+    )
+
+
+def _searched(request: HttpRequest) -> tuple[Any, ...] | None:
+    term = request.GET.get("q", "")
+    if not term.strip():
+        return None
+    return tuple(digests_of(term, task=request.GET.get("task"), scope=request.GET.get("scope") or None))[
+        :MOST
+    ]
+
+
+def allowed(request: HttpRequest, selection: Selection, permission: str) -> Selection | None:
+    """What of it this person may decide about: REVIEW needs ``resolve_review``. None: nothing."""
+    may = {State.FAILED: has(request, permission), State.REVIEW: has(request, "resolve_review")}
+    states = [state for state in may if may[state] and selection.state in {None, state}]
+    if not states:
+        return None
+    return selection if len(states) > 1 else replace(selection, state=states[0])
+
+
+def count(selection: Selection) -> tuple[int, bool]:
+    """How many match now, and whether there are more than are counted."""
+    found = selection.query(alias()).order_by().values("pk")[: BOUND + 1].count()
+    return min(found, BOUND), found > BOUND
+
+
+def problems(selection: Selection) -> list[str]:
+    """What would make the first of them fail again, each once."""
+    rows = list(selection.query(alias())[:SAMPLE])
+    known = {f"{shown(row.task)}: {shown(why)}" for row in rows if (why := dead_letters.known_problem(row))}
+    known |= {
+        f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in rows if dead_letters.anew(row) is None
+    }
+    return sorted(known)

@@ -1,0 +1,147 @@
+"""Redrive operations: how far they are, who asked for them and why, and a way to stop them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from .. import redrives
+from ..dead_letters import DONE, Decision
+from ..models import OperationState, RedriveOperation
+from ..selection import Selection
+from .asking import Question, ReasonForm
+from .audit import who
+from .ledger import alias, now
+from .readonly import ReadOnlyAdmin
+from .rows import RowAction
+from .wording import ago, at, cell, shown
+
+
+class Stop(RowAction):
+    """Where it is; what was redriven stays so."""
+
+    slug = "stop"
+    label = gettext_lazy("Stop it")
+    permissions = ("redrive_deadletter",)
+
+    def fits(self, row: RedriveOperation) -> bool:
+        return row.state == OperationState.RUNNING
+
+    def unfit(self, row: RedriveOperation) -> str:
+        by = "" if row.stopped_by is None else _(" by %(who)s") % {"who": shown(row.stopped_by)}
+        return _("It has ended: %(state)s%(by)s.") % {"state": row.get_state_display(), "by": by}
+
+    def question(self, request: HttpRequest, row: RedriveOperation) -> Question:  # noqa: ARG002
+        lines = [_("It ends where it is; what it has redriven stays so.")]
+        facts = [
+            (_("redriven"), f"{row.redriven:,}"),
+            (_("of"), f"{row.total:,}"),
+            (_("by"), shown(row.created_by)),
+        ]
+        return Question(
+            _("Stop %(operation)s?") % {"operation": shown(row)}, _("Stop it"), lines, facts, is_grave=True
+        )
+
+    def mark(self, row: RedriveOperation) -> str:
+        return str(row.state)
+
+    def as_seen(self, row: Any, mark: str) -> Any:  # noqa: ARG002
+        return row
+
+    def carry_out(self, request: HttpRequest, row: RedriveOperation, form: ReasonForm) -> Decision:  # noqa: ARG002
+        if redrives.stop(row, by=who(request), alias=alias()):
+            return DONE
+        row.refresh_from_db()
+        return Decision(done=False, problem=self.unfit(row))
+
+    def done(self, row: RedriveOperation) -> str:  # noqa: ARG002
+        return _("Stopped.")
+
+
+@admin.register(RedriveOperation)
+class RedriveOperationAdmin(ReadOnlyAdmin):
+    """Redrives of many."""
+
+    list_display = ("begun", "progress", "state_shown", "who", "why", "which", "rate_shown")
+    list_filter = ()
+    ordering = ("-id",)
+    page_template = "admin/django_idempotent_tasks/operation.html"
+    row_actions = (Stop,)
+
+    @admin.display(description=gettext_lazy("begun"))
+    def begun(self, row: RedriveOperation) -> str:
+        """When."""
+        return at(row.created_at)
+
+    @admin.display(description=gettext_lazy("progress"))
+    def progress(self, row: RedriveOperation) -> str:
+        """A bar and its numbers."""
+        return bar(row)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_shown(self, row: RedriveOperation) -> str:
+        """Running, done, or stopped and by whom."""
+        word = str(row.get_state_display())
+        return word if row.stopped_by is None else f"{word} ({cell(row.stopped_by)})"
+
+    @admin.display(description=gettext_lazy("asked for by"))
+    def who(self, row: RedriveOperation) -> str:
+        """A person."""
+        return cell(row.created_by)
+
+    @admin.display(description=gettext_lazy("reason"))
+    def why(self, row: RedriveOperation) -> str:
+        """In their words."""
+        return cell(row.reason)
+
+    @admin.display(description=gettext_lazy("which"))
+    def which(self, row: RedriveOperation) -> str:
+        """The selection."""
+        return cell(words_of(row))
+
+    @admin.display(description=gettext_lazy("rate"))
+    def rate_shown(self, row: RedriveOperation) -> str:
+        """Keys a second."""
+        return _("as fast as it goes") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
+
+    def page(self, request: HttpRequest, row: RedriveOperation) -> dict[str, Any]:
+        moment = now(request)
+        facts = [
+            (_("state"), self.state_shown(row)),
+            (_("asked for by"), shown(row.created_by)),
+            (_("reason"), shown(row.reason)),
+            (_("which"), shown(words_of(row))),
+            (_("rate"), self.rate_shown(row)),
+            (_("begun"), f"{at(row.created_at)} ({ago(row.created_at, moment)})"),
+            (_("matched when it was begun"), f"{row.total:,}"),
+            (_("redriven"), f"{row.redriven:,}"),
+            (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
+            (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
+        ]
+        return {"facts": facts, "bar": bar(row)}
+
+
+def bar(row: RedriveOperation) -> str:
+    """Progress without a script."""
+    done = row.redriven + row.skipped
+    label = f"{done:,} / {row.total:,}"
+    return format_html(
+        '<progress value="{}" max="{}">{}</progress> <span>{}</span>',
+        done,
+        max(row.total, done, 1),
+        label,
+        label,
+    )
+
+
+def words_of(row: RedriveOperation) -> str:
+    """What it redrives, in words."""
+    try:
+        return Selection.decode(row.selection).words()
+    except (ValueError, TypeError):
+        return _("not readable")

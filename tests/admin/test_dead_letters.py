@@ -1,0 +1,207 @@
+"""Dead letters: grouped, shown to those who may see them, and decided about one by one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_idempotent_tasks.models import FailedJob
+from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks.states import Category, Reason, State
+from django_idempotent_tasks.testing.contract.bench import a_failure
+from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
+from tests.admin.test_keys import hostile_key, inert
+from tests.doors.test_command_idem import Keys
+
+pytestmark = pytest.mark.django_db
+DEAD = "deadletter"
+WHY = "the gateway is back"
+
+
+def dead(keys: Keys, *, state: State = State.FAILED, message: str | None = None, **failure: Any) -> Claim:
+    """A dead letter."""
+    claim = keys.claimed(keys.call("call-1", message=message) if message else keys.call("call-1"))
+    assert keys.fail(claim, state=state, failure=a_failure(**failure))
+    return claim
+
+
+def decide(client: Client, verb: str, claim: Claim, **fields: str) -> str:
+    """Answer the page; what was told."""
+    url = page(DEAD, verb, claim.digest)
+    told = client.post(url, {"seen": seen(client, url), "reason": WHY, **fields}, follow=True)
+    return messages_of(told)
+
+
+def test_hostile_text_is_inert(root: Client, keys: Keys) -> None:
+    claim = hostile_key(keys)
+    keys.in_columns(claim, owner=claim.owner)
+    assert keys.fail(claim, failure=a_failure(HOSTILE, HOSTILE, traceback=HOSTILE))
+    inert(root.get(page(DEAD)).content.decode())
+    for name in ("change", "redrive", "discard", "resolve"):
+        inert(root.get(page(DEAD, name, claim.digest)).content.decode())
+    inert(root.get(page(DEAD, "redrive_many")).content.decode())
+
+
+def test_groups_count_by_error_and_age_and_lead_to_the_list_that_they_count(root: Client, keys: Keys) -> None:
+    new = dead(keys, error="shop.Timeout", signature="a" * 16)
+    old = dead(keys, error="shop.Timeout", signature="a" * 16)
+    keys.in_columns(old, finished_at=keys.now(old) - timedelta(hours=30))
+    dead(keys, error="shop.Declined", signature="b" * 16)
+    rows = root.get(page(DEAD)).context["groups"].rows
+    assert [(row.error, [number for number, _query in row.cells]) for row in rows] == [
+        ("shop.Timeout", [1, 1, 2, 2]),
+        ("shop.Declined", [1, 1, 1, 1]),
+    ]
+    for number, query in rows[0].cells:
+        found = root.get(f"{page(DEAD)}?{query}").context["cl"].result_list
+        assert len(found) == number
+        assert new.digest in {row.pk for row in found}
+
+
+def test_filters_leave_what_they_name(root: Client, keys: Keys) -> None:
+    plain = dead(keys, category=Category.FATAL)
+    review = dead(keys, state=State.REVIEW, category=Category.MANUAL_REVIEW)
+
+    def listed(**query: str) -> set[Any]:
+        return {row.pk for row in root.get(page(DEAD), query).context["cl"].result_list}
+
+    assert listed() == {plain.digest, review.digest}
+    assert listed(state="4") == {review.digest}
+    assert listed(category="1") == {plain.digest}
+    assert listed(task="shop.refund") == set()
+    assert listed(q="call-1") == {plain.digest, review.digest}
+    assert listed(q=str(plain.digest)) == {plain.digest}
+    assert listed(ended="over-1h") == set()
+
+
+def test_a_redrive_is_the_same_call_pending_again(root: Client, keys: Keys) -> None:
+    claim = dead(keys)
+    with keys.untouched(claim):
+        assert "The same call runs again" in root.get(page(DEAD, "redrive", claim.digest)).content.decode()
+    assert "Redriven" in decide(root, "redrive", claim)
+    row = keys.row(claim)
+    assert (row.state, row.task_id, row.attempts) == (State.PENDING, "call-1", 0)
+    assert logged() == [f"Redrive: {WHY}"]
+
+
+def test_the_second_of_two_operators_is_told_what_happened(root: Client, person: Person, keys: Keys) -> None:
+    claim = dead(keys)
+    second = person("view_deadletter", "redrive_deadletter", "discard_deadletter")
+    marks = {verb: seen(second, page(DEAD, verb, claim.digest)) for verb in ("redrive", "discard")}
+    decide(root, "redrive", claim)
+    for verb, mark in marks.items():
+        url = page(DEAD, verb, claim.digest)
+        told = second.post(url, {"seen": mark, "reason": WHY}, follow=True)
+        assert "has moved on and is PENDING now (call call-1)" in messages_of(told)
+        assert "has moved on and is PENDING" in messages_of(second.get(url, follow=True))
+    assert keys.row(claim).state == State.PENDING
+    assert len(logged()) == 1
+
+
+def test_a_discarded_one_leaves_the_list_and_keeps_its_record(root: Client, keys: Keys) -> None:
+    claim = dead(keys)
+    assert "Discarded" in decide(root, "discard", claim)
+    assert list(root.get(page(DEAD)).context["cl"].result_list) == []
+    assert keys.row(claim).discarded_at is not None
+    assert "discarded meanwhile" in messages_of(root.get(page(DEAD, "discard", claim.digest), follow=True))
+
+
+def test_a_review_is_resolved_with_a_result_that_must_be_json(root: Client, keys: Keys) -> None:
+    claim = dead(keys, state=State.REVIEW)
+    url = page(DEAD, "resolve", claim.digest)
+    for wrong in ("{ref: 7}", "NaN"):
+        refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": wrong})
+        assert refused.status_code == 400
+        assert "This is no JSON" in refused.content.decode()
+    too_long = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": f'"{"x" * 70_000}"'})
+    assert "at most 65536 characters" in too_long.content.decode()
+    assert keys.row(claim).state == State.REVIEW
+    assert "Marked as done" in decide(root, "resolve", claim, result='{"ref": 12345678901234567890}')
+    row = keys.row(claim)
+    assert (row.state, row.reason, row.result) == (
+        State.SUCCEEDED,
+        Reason.DONE,
+        '{"ref": 12345678901234567890}',
+    )
+
+
+def test_each_decision_needs_its_permission_and_a_review_its_own(person: Person, keys: Keys) -> None:
+    failed, review = dead(keys), dead(keys, state=State.REVIEW)
+    viewer = person("view_deadletter")
+    assert viewer.get(page(DEAD, "change", failed.digest)).context["actions"] == []
+    redriver = person("view_deadletter", "redrive_deadletter", "discard_deadletter", name="eve")
+    labels = [link["label"] for link in redriver.get(page(DEAD, "change", failed.digest)).context["actions"]]
+    assert labels == ["Redrive", "Discard"]
+    assert redriver.get(page(DEAD, "change", review.digest)).context["actions"] == []
+    reviewer = person("view_deadletter", "resolve_review", name="bob")
+    assert len(reviewer.get(page(DEAD, "change", review.digest)).context["actions"]) == 3
+    with keys.untouched(failed, review):
+        for client, claim in ((viewer, failed), (redriver, review)):
+            for verb in ("redrive", "discard", "resolve"):
+                url = page(DEAD, verb, claim.digest)
+                assert client.get(url).status_code == 403
+                assert client.post(url, {"seen": "1", "reason": WHY}).status_code == 403
+        assert (
+            reviewer.post(page(DEAD, "redrive", failed.digest), {"seen": "1", "reason": WHY}).status_code
+            == 403
+        )
+
+
+def test_other_arguments_need_their_permission_and_keep_the_key(
+    root: Client, person: Person, keys: Keys
+) -> None:
+    claim = dead(keys)
+    redriver = person("view_deadletter", "redrive_deadletter")
+    assert "arguments" not in redriver.get(page(DEAD, "redrive", claim.digest)).context["form"].fields
+    url = page(DEAD, "redrive", claim.digest)
+    for wrong in ("[1]", '{"args": 7}', "{}", "nonsense", '{"args": [Infinity]}'):
+        refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "arguments": wrong})
+        assert refused.status_code == 400
+    told = decide(redriver, "redrive", claim, arguments='{"args": [999]}')
+    assert "Redriven" in told
+    assert '"args": [7]' in str(keys.row(claim).message), "a field that is not offered is not read"
+    keys.store().cancel(claim.digest, window=9)
+    other = dead(keys)
+    decide(root, "redrive", other, arguments='{"args": [8], "kwargs": {"amount": "9.90"}}')
+    assert '"args": [8], "kwargs": {"amount": "9.90"}' in str(keys.row(other).message)
+    assert logged()[0] == f"Redrive with other arguments: {WHY}"
+
+
+def test_what_would_make_it_fail_again_is_said_before(root: Client, keys: Keys) -> None:
+    unknown = dead(keys)
+    assert "was it renamed or removed?" in root.get(page(DEAD, "redrive", unknown.digest)).content.decode()
+    unsendable = dead(keys)
+    keys.in_columns(unsendable, message=None)
+    assert (
+        "nothing of the call is stored" in root.get(page(DEAD, "redrive", unsendable.digest)).content.decode()
+    )
+    assert "nothing of the call is stored" in decide(root, "redrive", unsendable)
+    assert keys.row(unsendable).state == State.FAILED
+
+
+def test_traceback_and_arguments_are_for_those_who_may_see_them(person: Person, keys: Keys) -> None:
+    message = '{"v": 1, "args": ["4242"], "kwargs": {}, "options": {}}'
+    claim = dead(keys, message=message, traceback="shop.py, line 7")
+    url = page(DEAD, "change", claim.digest)
+    plain = person("view_deadletter").get(url).content.decode().replace(str(claim.digest), "")
+    assert "line 7" not in plain
+    assert "4242" not in plain
+    full = person("view_deadletter", "view_payload", "view_traceback", name="eve").get(url).content.decode()
+    assert "line 7" in full
+    assert "4242" in full
+    assert FailedJob.objects.get(digest=claim.digest).traceback == "shop.py, line 7"
+
+
+def test_pages_take_a_bounded_number_of_statements(root: Client, keys: Keys) -> None:
+    claims = [dead(keys) for _ in range(25)]
+    root.get(page(DEAD))
+    for url, most in (
+        (page(DEAD), 8),
+        (f"{page(DEAD)}?signature={'0' * 16}&ended=24h", 8),
+        (page(DEAD, "change", claims[0].digest), 8),
+    ):
+        with at_most(most):
+            root.get(url)
