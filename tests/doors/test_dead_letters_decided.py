@@ -114,6 +114,21 @@ def test_what_a_later_call_has_is_left_to_it_and_named(keys: Keys, words: list[s
 
 
 @everywhere
+def test_a_decision_on_a_failure_is_refused_once_the_work_has_failed_anew(keys: Keys) -> None:
+    claim = dead(keys)
+    seen = keys.row(claim)
+    assert decide(keys, ["redrive"], claim, *WHY)[0] == 0
+    assert keys.fail(keys.started(claim.call))
+    for decision in (
+        dead_letters.redrive(keys.store(), seen, by="me"),
+        dead_letters.discard(keys.store(), seen),
+        dead_letters.resolve(keys.store(), seen, None),
+    ):
+        assert not decision.done
+        assert "has moved on and is FAILED now" in decision.problem
+
+
+@everywhere
 def test_a_result_by_hand_is_what_duplicates_get(keys: Keys) -> None:
     for given in ({"ref": "by hand"}, None, [1, "two"]):
         claim = dead(keys, state=State.REVIEW)

@@ -35,7 +35,7 @@ INSERT INTO django_idempotent_tasks_answeredcall (digest, task_id, generation, s
 FAILED = """
 INSERT INTO django_idempotent_tasks_failedjob (digest, token, at, attempt, state, category, signature, task,
        key_text, task_id, worker, error, description, traceback)
-{numbers} SELECT {digest}, 1, '2020-01-01 00:00:00', 1, 5, 1, 'S' || n, 'shop.charge', n, 'T' || n, 'w', 'E',
+{numbers} SELECT {digest}, 1, '2100-01-01 00:00:00', 1, 5, 1, 'S' || n, 'shop.charge', n, 'T' || n, 'w', 'E',
        '', '' FROM numbers
 """
 
