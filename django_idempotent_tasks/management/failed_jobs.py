@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Max, QuerySet
 
-from ..message import pretty
 from ..models import FailedJob
 from ..moments import database_now
+from ..redaction import call_of, call_text
 from ..states import State
 from ..stores import LedgerStore
 from .chosen import moment
@@ -63,8 +63,8 @@ def show_job(store: LedgerStore, options: Options, _say: Say) -> Report:
     ]
     lines.append(f"ended: {since(job.at, now)} ago")
     if options.get("payload"):
-        facts["message"] = job.message
-        text = "none" if job.message is None else pretty(job.message)
+        facts["message"] = call_of(job.task, job.message)
+        text = call_text(job.task, job.message)
         lines += ["message:", *(f"  {harmless(line)}" for line in text.splitlines())]
     if options.get("with_traceback"):
         facts["traceback"] = job.traceback

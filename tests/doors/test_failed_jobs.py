@@ -165,3 +165,17 @@ def test_a_number_that_no_list_shows_is_an_error_with_2(word: str) -> None:
     with pytest.raises(CommandError, match="no number that a list shows") as error:
         idem("failed-jobs", "show", word)
     assert error.value.returncode == 2
+
+
+@everywhere
+def test_what_a_project_hides_is_hidden_here_too(keys: Keys, settings: Any) -> None:
+    settings.IDEMPOTENT_TASKS = {"REDACT": lambda _task, arguments: dict.fromkeys(arguments, "hidden")}
+    text = '{"v": 1, "args": ["4242"], "kwargs": {"card": "4242"}, "options": {}}'
+    keys.store().record_plain(
+        "shop.plain", "T", attempt=1, state=State.FAILED, failure=a_failure(), message=text
+    )
+    number = FailedJob.objects.using(keys.alias).get().pk
+    for form in ("text", "json"):
+        _, printed = idem("failed-jobs", "show", number, "--payload", "--format", form, database=keys.alias)
+        assert "hidden" in printed
+        assert "4242" not in printed
