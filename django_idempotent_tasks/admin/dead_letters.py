@@ -43,12 +43,12 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     list_display = (
         "key",
         "task_shown",
-        "scope_shown",
-        "state_shown",
-        "category_shown",
         "error",
-        "attempts",
+        "state_shown",
         "ended",
+        "attempts",
+        "category_shown",
+        "scope_shown",
     )
     list_filter = (DeadStateFilter, CategoryFilter, EndedFilter, TaskFilter, ScopeFilter, SignatureFilter)
     search_fields = ("task_id",)

@@ -28,6 +28,16 @@ from .wording import shown
 STYLE = "django_idempotent_tasks/admin.css"
 
 
+class _Named:
+    """A row for a template that prints it."""
+
+    def __init__(self, row: Any) -> None:
+        self.pk, self._name = row.pk, shown(row)
+
+    def __str__(self) -> str:
+        return self._name
+
+
 class BoundedChangeList(ChangeList):
     """A list whose filters look at a bounded number of rows; ``is_all`` says whether it was all."""
 
@@ -132,6 +142,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         context = self.context(request, row) | self.page(request, row) | (extra_context or {})
         request.current_app = self.admin_site.name
         return TemplateResponse(request, self.page_template, context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Django's own page of the log, under a name in which nothing acts."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            return self.missing(request)
+        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}
+        return super().history_view(request, object_id, own | (extra_context or {}))
 
     def missing(self, request: HttpRequest) -> HttpResponse:
         """There is no such row in this list (any more)."""

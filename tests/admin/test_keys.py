@@ -111,6 +111,17 @@ def test_a_release_is_confirmed_carried_out_as_seen_and_logged(root: Client, key
     assert logged() == [f"Release the key: {WHY}"]
 
 
+def test_the_history_of_a_key_tells_who_did_what_and_is_inert(root: Client, keys: Keys) -> None:
+    claim = hostile_key(keys)
+    url = page(KEY, "release", claim.digest)
+    root.post(url, {"seen": seen(root, url), "reason": HOSTILE})
+    shown = root.get(page(KEY, "history", claim.digest)).content.decode()
+    inert(shown)
+    assert "Release the key" in shown
+    assert "root" in shown
+    inert(root.get("/admin/").content.decode())
+
+
 def test_of_two_operators_the_second_is_told_what_happened(root: Client, person: Person, keys: Keys) -> None:
     claim = keys.claimed()
     url = page(KEY, "release", claim.digest)
