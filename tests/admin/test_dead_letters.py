@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_idempotent_tasks.admin.dead_letters import DeadLetterAdmin
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.states import Category, Reason, State
@@ -75,6 +76,23 @@ def test_filters_leave_what_they_name(root: Client, keys: Keys) -> None:
     assert listed(q="call-1") == {plain.digest, review.digest}
     assert listed(q=str(plain.digest)) == {plain.digest}
     assert listed(ended="over-1h") == set()
+
+
+def test_filters_that_no_index_serves_look_at_what_ended_last_and_say_so(
+    root: Client, keys: Keys, monkeypatch: Any
+) -> None:
+    claims = [dead(keys, category=Category.FATAL) for _ in range(3)]
+    for number, claim in enumerate(claims):
+        keys.in_columns(claim, finished_at=keys.now(claim) - timedelta(seconds=100 * number))
+    monkeypatch.setattr(DeadLetterAdmin, "looked_at", 2)
+    monkeypatch.setattr(DeadLetterAdmin, "list_per_page", 2)
+    found = root.get(page(DEAD), {"category": "1"})
+    assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in claims[:2]]
+    assert "looked at the newest 2 rows only" in found.content.decode()
+    for which, expected in (("1", claims[:2]), ("2", claims[2:])):
+        found = root.get(page(DEAD), {"p": which})
+        assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in expected]
+        assert found.context["cl"].is_all
 
 
 def test_a_redrive_is_the_same_call_pending_again(root: Client, keys: Keys) -> None:

@@ -212,6 +212,9 @@ def test_filters_leave_what_they_name_and_say_how_far_they_looked(
     assert listed(made="over-1h") == ([], True)
     assert listed(task="a\0b") == ([], True)
     monkeypatch.setattr(window, "WINDOW", 2)
+    assert listed(state=int(State.RUNNING), task="a") == ([0, 2, 3], True), "of a few all are looked at"
+    monkeypatch.setattr(window, "FEW", 1)
+    assert set(listed(state=int(State.RUNNING))[0]) == {0, 1, 2, 3}
     assert listed() == ([0, 1, 2, 3], True)
     assert listed(task="a") == ([0], False)
     assert listed(state=int(State.RUNNING), task="a") == ([0], False)
