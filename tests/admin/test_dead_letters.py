@@ -119,6 +119,18 @@ def test_the_second_of_two_operators_is_told_what_happened(root: Client, person:
     assert len(logged()) == 1
 
 
+def test_what_failed_once_more_since_it_was_seen_is_left_alone(root: Client, keys: Keys) -> None:
+    claim = dead(keys)
+    marks = {verb: seen(root, page(DEAD, verb, claim.digest)) for verb in ("redrive", "discard", "resolve")}
+    decide(root, "redrive", claim)
+    assert keys.fail(keys.started(claim.call))
+    for verb, mark in marks.items():
+        told = root.post(page(DEAD, verb, claim.digest), {"seen": mark, "reason": WHY}, follow=True)
+        assert "has moved on and is FAILED now" in messages_of(told)
+    row = keys.row(claim)
+    assert (row.state, row.discarded_at) == (State.FAILED, None)
+
+
 def test_a_discarded_one_leaves_the_list_and_keeps_its_record(root: Client, keys: Keys) -> None:
     claim = dead(keys)
     assert "Discarded" in decide(root, "discard", claim)
