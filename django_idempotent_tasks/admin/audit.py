@@ -23,7 +23,7 @@ def who(request: HttpRequest) -> str:
 
 def note(request: HttpRequest, row: Model, what: str) -> None:
     """Write one entry about a row."""
-    kind = ContentType.objects.get_for_model(row, for_concrete_model=False)
+    kind = ContentType.objects.get_for_model(row)  # of a dead letter its key, which outlives it
     LogEntry.objects.create(
         user_id=str(request.user.pk),
         content_type=kind,

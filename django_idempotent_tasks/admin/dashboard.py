@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..management.status import Status, findings, look
 from ..management.text import since, span
@@ -63,12 +64,12 @@ class HourlyCountAdmin(ReadOnlyAdmin):
             *super().get_urls(),
         ]
 
-    @admin.display(description="hour")
+    @admin.display(description=gettext_lazy("hour"))
     def when(self, row: HourlyCount) -> str:
         """Its beginning."""
         return at(row.hour)
 
-    @admin.display(description="task")
+    @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: HourlyCount) -> str:
         """The task's full name; empty: the hour was counted."""
         return cell(row.task) if row.task else "-"

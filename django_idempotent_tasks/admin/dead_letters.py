@@ -16,6 +16,7 @@ from ..encoding import decode_error
 from ..management.future import what_next
 from ..models import DeadLetter, FailedJob
 from ..redaction import call_text
+from . import waiting
 from .decisions import Discard, Redrive, Resolve
 from .filters import (
     CategoryFilter,
@@ -33,6 +34,7 @@ from .many import VERBS, Verb, ask_picked, matching
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, timeline
+from .window import Windowed, newest
 from .wording import at, block, category_word, cell, shown, state_word
 
 
@@ -43,12 +45,12 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     list_display = (
         "key",
         "task_shown",
-        "scope_shown",
-        "state_shown",
-        "category_shown",
         "error",
-        "attempts",
+        "state_shown",
         "ended",
+        "attempts",
+        "category_shown",
+        "scope_shown",
     )
     list_filter = (DeadStateFilter, CategoryFilter, EndedFilter, TaskFilter, ScopeFilter, SignatureFilter)
     search_fields = ("task_id",)
@@ -59,6 +61,20 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     page_template = "admin/django_idempotent_tasks/dead_letter.html"
     row_actions = (Redrive, Resolve, Discard)
     long_columns = ("message",)
+    looked_at = 5000
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:  # noqa: ARG002
+        return waiting.dead_letters()
+
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
+        """What the index does not hold is looked for among those that ended last, wherever they lie."""
+        if not equal.keys() - {"signature"} or request.GET.get("q"):
+            return Windowed(rows, is_all=True)
+        indexed = {name: value for name, value in equal.items() if name == "signature"}
+        return newest(rows.filter(**indexed), "finished_at", self.looked_at)
+
+    def first_rows(self, rows: QuerySet[Any], end: int) -> QuerySet[Any]:
+        return waiting.last_ended(rows, end)
 
     def get_urls(self) -> list[Any]:
         own = [

@@ -59,10 +59,9 @@ class FailedJobAdmin(ReadOnlyAdmin):
         found = queryset.filter(task_id=term)
         return (found if found.exists() else queryset.filter(_of_digest(term))), False
 
-    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
         """A signature alone has an index."""
-        filtered = set(texts) - {"signature"} or request.GET.get("category")
-        is_bounded = "signature" in texts or request.GET.get("q") or not filtered
+        is_bounded = request.GET.get("q") or not equal.keys() - {"signature"}
         return Windowed(rows, is_all=True) if is_bounded else newest(rows, "at")
 
     @admin.display(description=gettext_lazy("at"))

@@ -36,10 +36,21 @@ def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | Non
     return (None, moment - span) if name.startswith("over") else (moment - span, None)
 
 
-class ChoiceFilter(admin.SimpleListFilter):
-    """One column, one of a few numbers."""
+class EqualFilter(admin.SimpleListFilter):
+    """What a column must equal; the list applies it, since it bounds what is looked at."""
 
     column: str
+
+    def equal(self) -> object:
+        """The value; None where nothing was chosen."""
+        raise NotImplementedError
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+
+class ChoiceFilter(EqualFilter):
+    """One of a few numbers."""
 
     def numbers(self) -> list[tuple[int, str]]:
         """What may be chosen."""
@@ -48,14 +59,9 @@ class ChoiceFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
         return [(str(number), word) for number, word in self.numbers()]
 
-    def number(self) -> int | None:
-        """What was chosen."""
+    def equal(self) -> int | None:
         value = self.value()
-        return int(value) if value in {str(number) for number, _word in self.numbers()} else None
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
-        number = self.number()
-        return queryset if number is None else queryset.filter(**{self.column: number})
+        return int(str(value)) if value in {str(number) for number, _word in self.numbers()} else None
 
 
 class StateFilter(ChoiceFilter):
@@ -118,20 +124,19 @@ class HappenedFilter(AgeFilter):
     title, parameter_name, column = _("failed"), "at", "at"
 
 
-class TextFilter(admin.SimpleListFilter):
-    """A text that a column must equal; the list applies it, since it bounds what is looked at."""
+class TextFilter(EqualFilter):
+    """A text, typed in full."""
 
     template = "admin/django_idempotent_tasks/text_filter.html"
-    column: str
+
+    def equal(self) -> str | None:
+        return self.value() or None
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
         return []
 
     def has_output(self) -> bool:
         return True
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
-        return queryset
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         others = {name: value for name, value in changelist.params.items() if name != self.parameter_name}

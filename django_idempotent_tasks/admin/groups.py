@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from django.db import connections
 
-from ..models import DeadLetter, FailedJob
+from ..models import FailedJob
 from .ledger import alias
+from .waiting import dead_letters
 from .wording import cell
 
 #: Dead letters that are looked at, and groups that are shown.
@@ -53,7 +54,7 @@ def groups(now: datetime) -> Groups:
     """Two statements, whatever there is."""
     using = alias()
     connection = connections[using]
-    dead = DeadLetter.objects.using(using).order_by().values_list("signature", "finished_at")[: BOUND + 1]
+    dead = dead_letters().order_by().values_list("signature", "finished_at")[: BOUND + 1]
     sql, parameters = dead.query.get_compiler(using).as_sql()
     name = connection.ops.quote_name
     inner = f"SELECT x.{name('signature')} AS signature, x.{name('finished_at')} AS ended FROM ({sql}) x"  # noqa: S608  our own query

@@ -20,7 +20,7 @@ from .answers import lease, why_not_run
 from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
 from .finding import digests_of
 from .interventions import Cancel, Release
-from .ledger import now
+from .ledger import alias, now
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, refused, timeline
@@ -53,13 +53,14 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
         task, scope = request.GET.get("task"), request.GET.get("scope") or None
         return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
 
-    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:
-        state = request.GET.get("state", "")
-        if request.GET.get("q"):
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
+        if request.GET.get("q") or not equal:
             return Windowed(rows, is_all=True)
-        if state in {str(each.value) for each in State}:
-            return of_state(rows, int(state), "created_at", IdempotencyKey)
-        return newest(rows, "created_at") if texts else Windowed(rows, is_all=True)
+        if "state" not in equal:
+            return newest(rows, "created_at")
+        is_filtered = len(equal) > 1 or bool(request.GET.get("made"))
+        every = IdempotencyKey.objects.using(alias())
+        return of_state(rows, equal["state"], every, is_filtered=is_filtered)
 
     @admin.display(description=gettext_lazy("key"))
     def key(self, row: IdempotencyKey) -> str:

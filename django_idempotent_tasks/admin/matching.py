@@ -14,6 +14,8 @@ from .filters import NOT_IN_A_COLUMN, age_of
 from .finding import MOST, digests_of
 from .ledger import alias, now
 from .rows import has
+from .waiting import selected
+from .window import number
 from .wording import shown
 
 #: Dead letters that one count looks at.
@@ -60,7 +62,7 @@ def allowed(request: HttpRequest, selection: Selection, permission: str) -> Sele
 
 def count(selection: Selection) -> tuple[int, bool]:
     """How many match now, and whether there are more than are counted."""
-    found = selection.query(alias()).order_by().values("pk")[: BOUND + 1].count()
+    found = number(selected(selection), BOUND + 1)
     return min(found, BOUND), found > BOUND
 
 

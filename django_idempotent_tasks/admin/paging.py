@@ -8,6 +8,7 @@ from typing import Any
 from django.core.paginator import Paginator
 
 from ..management.counts import CAP
+from .window import number
 
 
 class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
@@ -15,9 +16,8 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic in the st
 
     @cached_property
     def _looked_at(self) -> int:
-        # Without the order, so that an index of the condition alone can answer.
         rows: Any = self.object_list
-        return int(rows.order_by().values("pk")[: CAP + 1].count())
+        return number(rows, CAP + 1)
 
     @cached_property
     def count(self) -> int:

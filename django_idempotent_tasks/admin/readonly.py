@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ..management.search import WINDOW
-from .filters import NOT_IN_A_COLUMN, TextFilter
+from .filters import NOT_IN_A_COLUMN, EqualFilter
 from .ledger import alias
 from .paging import CappedPaginator
 from .rows import RowAction, act
@@ -28,31 +28,37 @@ from .wording import shown
 STYLE = "django_idempotent_tasks/admin.css"
 
 
+class _Named:
+    """A row for a template that prints it."""
+
+    def __init__(self, row: Any) -> None:
+        self.pk, self._name = row.pk, shown(row)
+
+    def __str__(self) -> str:
+        return self._name
+
+
 class BoundedChangeList(ChangeList):
     """A list whose filters look at a bounded number of rows; ``is_all`` says whether it was all."""
 
     is_all = True
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        found = super().get_queryset(request, exclude_parameters)
-        texts = self._texts(request)
-        if texts is None:
+        found, admin = super().get_queryset(request, exclude_parameters), cast("Any", self.model_admin)
+        specs = [spec for spec in self.filter_specs if isinstance(spec, EqualFilter)]
+        equal = {spec.column: value for spec in specs if (value := spec.equal()) is not None}
+        if any(isinstance(value, str) and NOT_IN_A_COLUMN.search(value) for value in equal.values()):
             return found.none()
-        admin: Any = self.model_admin
-        windowed: Windowed = admin.narrowed(request, found, texts)
+        windowed: Windowed = admin.narrowed(request, found, equal)
         self.is_all = windowed.is_all
-        return windowed.rows.filter(**texts).defer(*admin.long_columns)
+        return windowed.rows.filter(**equal).defer(*admin.long_columns)
 
-    def _texts(self, request: HttpRequest) -> dict[str, str] | None:
-        """The texts that columns must equal; None where no column can hold one."""
-        filters: Any = self.list_filter
-        names = {each.parameter_name: each.column for each in filters if _is_text(each)}
-        given = {column: str(request.GET[name]) for name, column in names.items() if request.GET.get(name)}
-        return None if any(map(NOT_IN_A_COLUMN.search, given.values())) else given
-
-
-def _is_text(list_filter: Any) -> bool:
-    return isinstance(list_filter, type) and issubclass(list_filter, TextFilter)
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.multi_page:
+            admin: Any = self.model_admin
+            end = self.page_num * self.list_per_page
+            self.result_list = admin.first_rows(self.queryset, end)[end - self.list_per_page : end]
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs only
@@ -66,6 +72,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     show_facets = admin.ShowFacets.NEVER
     #: Columns that a list does not read.
     long_columns: tuple[str, ...] = ()
+    #: Rows that a filter without an index looks at.
+    looked_at = WINDOW
     #: The template of one row's page; its context comes from :meth:`page`.
     page_template = ""
     #: What a person can do with one row.
@@ -94,9 +102,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         filters: Any = self.list_filter
         return lookup in {each.parameter_name for each in filters}
 
-    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:  # noqa: ARG002
-        """The rows that text filters may look at."""
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:  # noqa: ARG002
+        """The rows that are looked at for what equals these values."""
         return Windowed(rows, is_all=True)
+
+    def first_rows(self, rows: QuerySet[Any], end: int) -> QuerySet[Any]:  # noqa: ARG002
+        """Rows in their order, of which no more than ``end`` are read."""
+        return rows
 
     def get_urls(self) -> list[Any]:
         name = f"{self.opts.app_label}_{self.opts.model_name}"
@@ -133,6 +145,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         request.current_app = self.admin_site.name
         return TemplateResponse(request, self.page_template, context)
 
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Django's own page of the log, under a name in which nothing acts."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            return self.missing(request)
+        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}
+        return super().history_view(request, object_id, own | (extra_context or {}))
+
     def missing(self, request: HttpRequest) -> HttpResponse:
         """There is no such row in this list (any more)."""
         messages.warning(request, _("It is not in this list any more: it was pruned, or has moved on."))
@@ -143,7 +163,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         raise NotImplementedError
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        own = {"window": f"{WINDOW:,}", "list_actions": self.list_actions(request)}
+        own = {"window": f"{self.looked_at:,}", "list_actions": self.list_actions(request)}
         return super().changelist_view(request, own | (extra_context or {}))
 
     def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:  # noqa: ARG002

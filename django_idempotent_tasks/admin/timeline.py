@@ -43,7 +43,9 @@ def timeline(row: IdempotencyKey, jobs: list[FailedJob], now: datetime) -> list[
             _event(row.started_at, words % {"number": row.attempts, "owner": shown(row.owner)}, now)
         )
     if row.state in FINISHED and row.finished_at is not None:
-        events.append(_event(row.finished_at, state_word(row.state), now))
+        # The record of the last attempt is written a moment after the end that it tells of.
+        end = max([row.finished_at, *(job.at for job in jobs)])
+        events.append(_event(end, state_word(row.state), now))
     if row.discarded_at is not None:
         events.append(_event(row.discarded_at, _("discarded"), now))
     return sorted(events, key=lambda event: event.moment)

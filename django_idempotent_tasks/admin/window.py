@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from ..management.search import WINDOW
+
+#: Keys of one state that are read wherever they lie in the table, to be sorted by their age.
+FEW = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +22,33 @@ class Windowed:
     is_all: bool
 
 
-def newest(rows: QuerySet[Any], moment: str) -> Windowed:
+def number(rows: QuerySet[Any], most: int) -> int:
+    """How many rows there are, of ``most`` that are looked at."""
+    # No order and no column, so that an index of the condition alone can answer.
+    return int(rows.order_by().annotate(one=Value(1)).values("one")[:most].count())
+
+
+def newest(rows: QuerySet[Any], moment: str, limit: int | None = None) -> Windowed:
     """At most ``WINDOW`` rows, the newest by ``moment``, which must have an index."""
-    last = rows.order_by(f"-{moment}").values_list(moment, flat=True)[WINDOW : WINDOW + 1]
+    limit = WINDOW if limit is None else limit
+    last = rows.order_by(f"-{moment}").values_list(moment, flat=True)[limit : limit + 1]
     edge = next(iter(last), None)
-    return (
-        Windowed(rows, is_all=True)
-        if edge is None
-        else Windowed(rows.filter(**{f"{moment}__gt": edge}), is_all=False)
-    )
+    if edge is None:
+        return Windowed(rows, is_all=True)
+    return Windowed(rows.filter(**{f"{moment}__gt": edge}), is_all=False)
 
 
-def of_state(rows: QuerySet[Any], state: int, moment: str, model: Any) -> Windowed:
-    """All rows of a state where there are no more than ``WINDOW``, else those of it among the newest."""
-    every = model._base_manager.using(rows.db).filter(state=state)
-    if every.values("due_at")[: WINDOW + 1].count() > WINDOW:
-        found = newest(rows, moment)
-        return Windowed(found.rows.filter(state=state), found.is_all)
-    # Not the column itself: where the state is rare, its index must be read and not that of the order.
-    order = Coalesce(F(moment), F(moment)).desc()
-    return Windowed(rows.filter(state=state).order_by(order, "-pk"), is_all=True)
+def of_state(rows: QuerySet[Any], state: int, every: QuerySet[Any], *, is_filtered: bool) -> Windowed:
+    """The keys of a state: a few of them are sorted by age, more come in the order of their index.
+
+    That is by when the sweeper looks at them, which for finished ones is the order of their end.
+    Filtered further, more are looked for among the newest keys of all states.
+    """
+    if number(every.filter(state=state), FEW + 1) <= FEW:
+        # Not the column itself: the index of the state must be read, and not that of the order.
+        order = Coalesce(F("created_at"), F("created_at")).desc()
+        return Windowed(rows.filter(state=state).order_by(order, "-pk"), is_all=True)
+    if not is_filtered:
+        return Windowed(rows.filter(state=state).order_by("-due_at", "-pk"), is_all=True)
+    found = newest(rows, "created_at")
+    return Windowed(found.rows.filter(state=state), found.is_all)

@@ -60,7 +60,7 @@ def keys() -> Keys:
 @pytest.fixture
 def root() -> Client:
     client = Client()
-    client.force_login(User.objects.create_superuser("root", password="secret"))
+    client.force_login(User.objects.create_superuser("root", password=None))
     return client
 
 
@@ -69,7 +69,7 @@ def person() -> Person:
     """Make a member of the staff with these permissions of ours and no others."""
 
     def make(*codenames: str, name: str = "ann") -> Client:
-        user = User.objects.create_user(name, password="secret", is_staff=True)
+        user = User.objects.create_user(name, is_staff=True)
         found = Permission.objects.filter(codename__in=codenames, content_type__app_label=APP)
         assert found.count() == len(codenames)
         user.user_permissions.set(found)

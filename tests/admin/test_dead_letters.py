@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_idempotent_tasks.admin.dead_letters import DeadLetterAdmin
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.states import Category, Reason, State
@@ -77,6 +78,23 @@ def test_filters_leave_what_they_name(root: Client, keys: Keys) -> None:
     assert listed(ended="over-1h") == set()
 
 
+def test_filters_that_no_index_serves_look_at_what_ended_last_and_say_so(
+    root: Client, keys: Keys, monkeypatch: Any
+) -> None:
+    claims = [dead(keys, category=Category.FATAL) for _ in range(3)]
+    for number, claim in enumerate(claims):
+        keys.in_columns(claim, finished_at=keys.now(claim) - timedelta(seconds=100 * number))
+    monkeypatch.setattr(DeadLetterAdmin, "looked_at", 2)
+    monkeypatch.setattr(DeadLetterAdmin, "list_per_page", 2)
+    found = root.get(page(DEAD), {"category": "1"})
+    assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in claims[:2]]
+    assert "looked at the newest 2 rows only" in found.content.decode()
+    for which, expected in (("1", claims[:2]), ("2", claims[2:])):
+        found = root.get(page(DEAD), {"p": which})
+        assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in expected]
+        assert found.context["cl"].is_all
+
+
 def test_a_redrive_is_the_same_call_pending_again(root: Client, keys: Keys) -> None:
     claim = dead(keys)
     with keys.untouched(claim):
@@ -99,6 +117,18 @@ def test_the_second_of_two_operators_is_told_what_happened(root: Client, person:
         assert "has moved on and is PENDING" in messages_of(second.get(url, follow=True))
     assert keys.row(claim).state == State.PENDING
     assert len(logged()) == 1
+
+
+def test_what_failed_once_more_since_it_was_seen_is_left_alone(root: Client, keys: Keys) -> None:
+    claim = dead(keys)
+    marks = {verb: seen(root, page(DEAD, verb, claim.digest)) for verb in ("redrive", "discard", "resolve")}
+    decide(root, "redrive", claim)
+    assert keys.fail(keys.started(claim.call))
+    for verb, mark in marks.items():
+        told = root.post(page(DEAD, verb, claim.digest), {"seen": mark, "reason": WHY}, follow=True)
+        assert "has moved on and is FAILED now" in messages_of(told)
+    row = keys.row(claim)
+    assert (row.state, row.discarded_at) == (State.FAILED, None)
 
 
 def test_a_discarded_one_leaves_the_list_and_keeps_its_record(root: Client, keys: Keys) -> None:

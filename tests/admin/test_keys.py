@@ -111,6 +111,17 @@ def test_a_release_is_confirmed_carried_out_as_seen_and_logged(root: Client, key
     assert logged() == [f"Release the key: {WHY}"]
 
 
+def test_the_history_of_a_key_tells_who_did_what_and_is_inert(root: Client, keys: Keys) -> None:
+    claim = hostile_key(keys)
+    url = page(KEY, "release", claim.digest)
+    root.post(url, {"seen": seen(root, url), "reason": HOSTILE})
+    shown = root.get(page(KEY, "history", claim.digest)).content.decode()
+    inert(shown)
+    assert "Release the key" in shown
+    assert "root" in shown
+    inert(root.get("/admin/").content.decode())
+
+
 def test_of_two_operators_the_second_is_told_what_happened(root: Client, person: Person, keys: Keys) -> None:
     claim = keys.claimed()
     url = page(KEY, "release", claim.digest)
@@ -201,6 +212,9 @@ def test_filters_leave_what_they_name_and_say_how_far_they_looked(
     assert listed(made="over-1h") == ([], True)
     assert listed(task="a\0b") == ([], True)
     monkeypatch.setattr(window, "WINDOW", 2)
+    assert listed(state=int(State.RUNNING), task="a") == ([0, 2, 3], True), "of a few all are looked at"
+    monkeypatch.setattr(window, "FEW", 1)
+    assert set(listed(state=int(State.RUNNING))[0]) == {0, 1, 2, 3}
     assert listed() == ([0, 1, 2, 3], True)
     assert listed(task="a") == ([0], False)
     assert listed(state=int(State.RUNNING), task="a") == ([0], False)

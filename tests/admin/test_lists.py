@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def admin(client: Client) -> Client:
-    client.force_login(User.objects.create_superuser("root", password="secret"))
+    client.force_login(User.objects.create_superuser("root", password=None))
     return client
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from celery import current_app
 from django.conf import settings
 
 from django_idempotent_tasks.hourly import BITE, COUNTED, HOUR, count_hours
@@ -15,6 +16,7 @@ from django_idempotent_tasks.outcomes import Call, Claim, Identity
 from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import Sweeper
 from tests.doors.test_command_idem import Keys
 from tests.stores.crowd import fill
 from tests.stores.statements import postgresql_plan
@@ -97,6 +99,16 @@ def test_counts_are_kept_for_ninety_days(keys: Keys) -> None:
         assert prune_bite(keys.store())["hourly"] == 0
     with shifted(92 * 86400):
         assert prune_bite(keys.store())["hourly"] == 25
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweep_counts_hours_by_itself() -> None:
+    made(Keys("default"), hour_of(Keys("default"), 1))
+    sweeper = Sweeper(current_app)
+    for _ in range(9):
+        sweeper._count_at = 0.0
+        sweeper._sweep()
+    assert counted(Keys("default"), hour_of(Keys("default"), 1))["shop.charge"][0] == 1
 
 
 @pytest.mark.postgresql

@@ -1,0 +1,39 @@
+"""Dead letters as their index has them: counted and sorted without a look at the rows, wherever those lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connections
+from django.db.models import QuerySet
+
+from ..models import DeadLetter
+from ..selection import Selection
+from .ledger import alias
+
+#: What the index holds of a dead letter.
+_INDEXED = {"signature", "ended_after", "ended_before"}
+
+
+def dead_letters() -> QuerySet[DeadLetter]:
+    """All of them. A signature that was not discarded is a dead letter's: whatever moves one on clears it."""
+    using = alias()
+    if connections[using].vendor == "mysql":  # no partial index there; the state has one
+        return DeadLetter.objects.using(using)
+    return DeadLetter._base_manager.using(using).filter(signature__isnull=False, discarded_at__isnull=True)
+
+
+def selected(selection: Selection) -> QuerySet[Any]:
+    """Those of a selection, by the index where it can tell."""
+    given = selection.given()
+    if given.keys() - _INDEXED:
+        return selection.query(alias())
+    names = {"signature": "signature", "ended_after": "finished_at__gte", "ended_before": "finished_at__lte"}
+    return dead_letters().filter(**{names[name]: value for name, value in given.items()})
+
+
+def last_ended(rows: QuerySet[DeadLetter], number: int) -> QuerySet[DeadLetter]:
+    """Those among them that ended last, a few more than ``number`` where some ended at one moment."""
+    last = rows.order_by("-finished_at").values_list("finished_at", flat=True)[number - 1 : number]
+    edge = next(iter(last), None)
+    return rows if edge is None else rows.filter(finished_at__gte=edge)
