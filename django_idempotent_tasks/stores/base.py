@@ -248,6 +248,10 @@ class LedgerStore(ABC):
         """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
 
     @abstractmethod
+    def sent(self, digest: UUID, *, token: int, retention: int) -> bool:
+        """PENDING to SUCCEEDED for a task that is not ours, whose message the broker has."""
+
+    @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:
         """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
 

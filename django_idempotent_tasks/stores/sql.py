@@ -77,6 +77,10 @@ class SqlStore(LedgerStore):
             statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
 
+    def sent(self, digest: UUID, *, token: int, retention: int) -> bool:
+        named = {"digest": self.dialect.uuid(digest), "token": token, "retention": retention}
+        return self._count(statements.SENT, named) == 1
+
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
