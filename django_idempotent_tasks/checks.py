@@ -1,4 +1,4 @@
-"""System checks, which read no database: E001 options, E002 settings, W001 to W003 what costs or loses."""
+"""System checks, which read no database: E001 to E003 what is wrong, W001 to W003 what costs or loses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery import current_app
+from django.apps import apps
 from django.core import checks
 from django.db import Error as DatabaseError
-from django.db import connections
+from django.db import connections, router
 
 from .conf import settings
 from .exceptions import ConfigurationError
@@ -17,6 +18,9 @@ from .models import IdempotencyKey
 from .stores import get_store
 
 ID = "django_idempotent_tasks"
+
+#: The app with the periodic tasks.
+BEAT = "django_celery_beat"
 
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
@@ -31,6 +35,7 @@ def register() -> None:
     """Add the checks to ``manage.py check``."""
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
+    checks.register(check_beat, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
 
@@ -73,6 +78,31 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
         current_app.loader.import_default_modules()
         wrong = [checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)]
         return [*wrong, *_unreserved(current_app)]
+
+
+def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
+    """E003: periodic tasks are in another database than the ledger, so that beat cannot send them once."""
+    if not apps.is_installed(BEAT) or _setting_problems():
+        return []
+    problem = beat_problem()
+    return [] if problem is None else [checks.Error(problem, id=f"{ID}.E003")]
+
+
+def beat_problem() -> str | None:
+    """Why our beat cannot run here, and the remedy; None when it can."""
+    if not apps.is_installed(BEAT):
+        return (
+            "Beat needs django-celery-beat: pip install 'django-idempotent-tasks[beat]', add"
+            f" {BEAT!r} to INSTALLED_APPS and migrate."
+        )
+    periodic = router.db_for_write(apps.get_model(BEAT, "PeriodicTask"))
+    if periodic == settings().database:
+        return None
+    return (
+        f"Periodic tasks are in the database {periodic!r} and the ledger in {settings().database!r}; one"
+        " transaction must hold both. Route django_celery_beat to the ledger's database, or set"
+        f" IDEMPOTENT_TASKS['DATABASE'] to {periodic!r}."
+    )
 
 
 def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:

@@ -1,130 +1,181 @@
-"""Sends what is due of an entry: cursor, keys and run count in one transaction, messages after it."""
+"""Sends what is due: cursors, keys and run counts in one transaction, the messages after it."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
+from django.db import Error as DatabaseError
 from django.db.models import F
+from django_celery_beat.models import PeriodicTask
 
 from ..conf import settings
-from ..message import Message
 from ..models import BeatCursor, IdempotencyKey
-from ..outcomes import Call
 from ..relay import relay
 from ..states import LIVE
 from ..stores import LedgerStore
+from .clock import stored
+from .cursors import at, read_again
 from .entry import CursorEntry
-from .grid import Missed, missed
-from .occurrence import occurrence
+from .misfire import Missed, missed
+from .occurrence import UNSENT, Occurrence, occurrence
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """An occurrence that this beat has written down."""
+@dataclass(slots=True)
+class Work:
+    """What is due of one entry."""
 
-    digest: UUID
-    token: int
-    message: Message
+    entry: CursorEntry
+    due: Missed
+    occurrences: list[Occurrence]
+    is_over: bool = False
+    #: Those that this beat has written down, each with the token of its key.
+    written: list[tuple[Occurrence, int]] = field(default_factory=list)
+    #: Whether another beat has moved the cursor meanwhile.
+    overtaken: bool = False
 
 
-class Overtaken(Exception):
-    """The cursor has moved on since it was read."""
-
-
-def dispatch(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> int:
-    """Send what is due of ``entry`` by ``now``; how many messages. Raises what the database raises.
-
-    Of two beats that both believe they lead one moves the cursor, and the other sends nothing. A message
-    that the broker does not take now is sent by the sweeper.
-    """
+def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work | None:
+    """What is due of ``entry`` by ``now``; None when nothing is. Raises what makes it impossible to send."""
     due = missed(entry.grid, entry.last_due_at, now, entry.misfire)
     if due.cursor == entry.last_due_at:
-        return 0
-    try:
-        with store.together():
-            sendings = _written(entry, due, now=now, store=store)
-    except Overtaken:
-        _read_again(entry, store)
-        return 0
-    entry.last_due_at = due.cursor
-    if due.dropped:
-        logger.warning(
-            "%s: %d missed occurrence(s) were passed over (%s)", entry.name, due.dropped, entry.misfire
-        )
-    for sending in sendings:
-        _send(entry, sending, store)
-    return len(sendings)
-
-
-def _written(entry: CursorEntry, due: Missed, *, now: datetime, store: LedgerStore) -> list[Sending]:
-    send = [moment for moment in due.send if not entry.is_over(moment)]
-    if send and entry.skips_overlap and _is_running(entry, store):
-        logger.info("%s: passed over, its last occurrence is not finished", entry.name)
-        send = []
-    calls = [occurrence(entry, moment, now=now, limit=settings().max_payload) for moment in send]
-    _move(entry, due, calls, now=now, store=store)
-    sendings = [
-        sending for call, message in calls if (sending := _reserved(call, message, store)) is not None
-    ]
-    if send:
-        _count(entry, len(send), now=now, store=store)
-    return sendings
-
-
-def _move(
-    entry: CursorEntry, due: Missed, calls: list[tuple[Call, Message]], *, now: datetime, store: LedgerStore
-) -> None:
-    """Compare and set: the row is locked by it until the transaction ends."""
-    changes: dict[str, Any] = {"last_due_at": due.cursor, "updated_at": now}
-    if calls:
-        changes["last_digest"] = calls[-1][0].identity.digest
-    seen = BeatCursor.objects.using(store.connection.alias).filter(
-        periodic_task_id=entry.model.pk, last_due_at=entry.last_due_at, schedule=entry.fingerprint()
-    )
-    if entry.last_due_at is None:
-        seen = BeatCursor.objects.using(store.connection.alias).filter(
-            periodic_task_id=entry.model.pk, last_due_at__isnull=True, schedule=entry.fingerprint()
-        )
-    if not seen.update(**changes):
-        raise Overtaken
-
-
-def _reserved(call: Call, message: Message, store: LedgerStore) -> Sending | None:
-    """None where the key exists: an occurrence that was sent before the cursor was set back."""
-    token = store.reserve_new(call, wait=settings().republish_after, sends=0)
-    return None if token is None else Sending(call.identity.digest, token, message)
-
-
-def _count(entry: CursorEntry, runs: int, *, now: datetime, store: LedgerStore) -> None:
-    """For people, and for entries that run once; never the whole row, which somebody may be editing."""
-    changes: dict[str, Any] = {"last_run_at": now, "total_run_count": F("total_run_count") + runs}
+        return None
+    send = [moment for moment in due.send if not entry.is_over(moment, now)]
     if entry.model.one_off:
-        changes["enabled"] = entry.model.enabled = False
-    type(entry.model)._default_manager.using(store.connection.alias).filter(pk=entry.model.pk).update(
-        **changes
-    )
+        send = send[:1]
+    if send and entry.skips_overlap:
+        if _is_running(entry, store):
+            logger.info("%s: passed over, its last occurrence is not finished", entry.name)
+            send = []
+        send = send[:1]
+    occurrences = [occurrence(entry, moment, now=now) for moment in send]
+    is_over = entry.ends is not None and now >= entry.ends
+    return Work(entry, due, occurrences, is_over=is_over)
+
+
+def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int:
+    """Write down and send; how many messages. Raises what the database raises, and nothing was written then.
+
+    Of two beats that both believe they lead one moves the cursor of an entry, and the other sends nothing of
+    it. A message that the broker does not take now is sent by the sweeper. A signal is heard afterwards.
+    """
+    with _undisturbed():
+        with store.together():
+            for work in works:
+                _write(work, now, store)
+            _count([work for work in works if work.written], now, store)
+            _disable([work.entry for work in works if _is_done(work)], store)
+        committed = time.monotonic()
+        for work in works:
+            _take_note(work, store)
+        return sum(_send(work, committed, store) for work in works)
+
+
+def disable(entry: CursorEntry, store: LedgerStore) -> None:
+    """An entry that has nothing more to send."""
+    _disable([entry], store)
+
+
+def _write(work: Work, now: datetime, store: LedgerStore) -> None:
+    """The cursor first: its row stays locked until the transaction ends."""
+    entry, occurrences = work.entry, work.occurrences
+    changes: dict[str, object] = {
+        "last_due_at": work.due.cursor and stored(work.due.cursor),
+        "updated_at": stored(now),
+    }
+    if occurrences:
+        changes["last_digest"] = occurrences[-1].call.identity.digest
+    work.written = []
+    work.overtaken = not at(entry, store).update(**changes)
+    for each in [] if work.overtaken else occurrences:
+        token = store.reserve_new(each.call, wait=each.wait, sends=0)
+        if token is not None:  # else it was sent before its cursor was set back
+            work.written.append((each, token))
+
+
+def _is_done(work: Work) -> bool:
+    ran = bool(work.occurrences) and work.entry.model.one_off
+    return not work.overtaken and (work.is_over or ran)
+
+
+def _count(works: list[Work], now: datetime, store: LedgerStore) -> None:
+    """For people; never the whole row, which somebody may be editing."""
+    runs: dict[int, list[int]] = {}
+    for work in works:
+        runs.setdefault(len(work.written), []).append(work.entry.model.pk)
+    for number, ids in runs.items():
+        _tasks(ids, store).update(last_run_at=stored(now), total_run_count=F("total_run_count") + number)
+
+
+def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
+    if entries:
+        _tasks([entry.model.pk for entry in entries], store).update(enabled=False)
+
+
+def _tasks(ids: list[int], store: LedgerStore) -> Any:
+    return PeriodicTask._default_manager.using(store.connection.alias).filter(pk__in=ids)
+
+
+def _take_note(work: Work, store: LedgerStore) -> None:
+    entry = work.entry
+    if work.overtaken:
+        read_again(entry, store)
+        return
+    entry.last_due_at = work.due.cursor
+    entry.model.enabled = not _is_done(work)
+    if work.due.dropped:
+        logger.warning(
+            "%s: %d missed occurrence(s) were passed over (misfire: %s)",
+            entry.name,
+            work.due.dropped,
+            entry.misfire,
+        )
 
 
 def _is_running(entry: CursorEntry, store: LedgerStore) -> bool:
     alias = store.connection.alias
-    last = BeatCursor.objects.using(alias).filter(periodic_task_id=entry.model.pk).values("last_digest")
+    last = BeatCursor.objects.using(alias).filter(pk=entry.model.pk).values("last_digest")
     return IdempotencyKey.objects.using(alias).filter(digest__in=last, state__in=LIVE).exists()
 
 
-def _read_again(entry: CursorEntry, store: LedgerStore) -> None:
-    cursor = BeatCursor.objects.using(store.connection.alias).filter(periodic_task_id=entry.model.pk).first()
-    if cursor is not None:
-        entry.last_due_at = cursor.last_due_at
+def _send(work: Work, committed: float, store: LedgerStore) -> int:
+    for each, token in work.written:
+        _send_one(work.entry, each, token, committed, store)
+    return len(work.written)
 
 
-def _send(entry: CursorEntry, sending: Sending, store: LedgerStore) -> None:
-    if not relay.send(entry.app, sending.message):
-        store.send_failed(sending.digest, token=sending.token)
-    elif sending.message.is_sent_only:
-        store.sent(sending.digest, token=sending.token, retention=settings().retention)
+def _send_one(entry: CursorEntry, each: Occurrence, token: int, committed: float, store: LedgerStore) -> None:
+    """What becomes of the message is written down too; where that fails the sweeper sends it again."""
+    digest = each.call.identity.digest
+    try:
+        if each.message.is_sent_only and time.monotonic() - committed > UNSENT / 2:
+            return  # this process slept: the sweeper may be sending it already
+        if not relay.send(entry.app, each.message):
+            store.send_failed(digest, token=token)
+        elif each.message.is_sent_only:
+            store.sent(digest, token=token, retention=kept())
+    except DatabaseError as error:
+        logger.warning("%s: what became of its message was not written down (%s)", entry.name, error)
+
+
+def kept() -> int:
+    """Seconds for which the key of a message that was sent is kept: a cursor that is set back meets it."""
+    return max(settings().retention, settings().redelivery_window)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Celery's beat ends inside the handler of a signal, which must not fall between commit and sending."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,59 +1,53 @@
-"""The nominal times of a schedule, as Celery's own schedule objects give them. Pure: no clock, no database."""
+"""The nominal times of a schedule, as Celery's own schedule objects give them. No clock, no database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from celery import schedules
 
-#: Occurrences that one look computes; a longer past is walked through in several.
-LOOKS = 10_000
-#: Seconds by which an occurrence may be late before it counts as missed.
-GRACE = 60
+#: How far past the last time a schedule is asked again that names that very time, or one before it.
+_NUDGES = (timedelta(seconds=1), timedelta(minutes=1), timedelta(minutes=10))
+_MOMENT = timedelta(microseconds=1)
 
 
-class Misfire(StrEnum):
-    """What becomes of occurrences that were missed while no beat ran."""
-
-    COALESCE = "coalesce"  # one run, for the latest of them
-    ALL = "all"
-    SKIP = "skip"
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """What is due: the times to send, and how far the cursor moves; ``dropped`` were passed over."""
-
-    send: tuple[datetime, ...]
-    cursor: datetime | None
-    dropped: int = 0
+class NoTime(ValueError):
+    """A schedule names no time that is later than its last one."""
 
 
 class Grid:
-    """The times of one schedule after a given one."""
+    """The times of one schedule. All moments are aware; those that it gives are in UTC.
 
-    def __init__(self, schedule: Any, *, first: datetime | None = None) -> None:
+    ``start`` is from when the schedule counts: an interval's first time, and the earliest one of others.
+    """
+
+    def __init__(self, schedule: Any, *, start: datetime | None = None) -> None:
         self.schedule = schedule
-        #: The time of the first occurrence where the schedule has been given one.
-        self.first = first
+        self.start = start
         self._at = datetime.fromtimestamp(0, tz=UTC)
-        # What "remaining" is counted from: never the machine's clock, so that the answer is the same anywhere.
+        # What "remaining" is counted from: never a host's clock, so that all beats agree.
         schedule.nowfun = lambda: self._at
 
+    @property
+    def once(self) -> datetime | None:
+        """The only time of a clocked schedule; None for others."""
+        moment = getattr(self.schedule, "clocked_time", None)
+        return None if moment is None else _utc(moment)
+
     def after(self, last: datetime | None) -> datetime | None:
-        """The first time after ``last``; None when there is none."""
-        once = getattr(self.schedule, "clocked_time", None)
-        if once is not None:
-            return None if last is not None and last >= once else _utc(once)
-        if last is None:
-            return self.first
-        self._at = last
-        found = _utc(last) + self.schedule.remaining_estimate(last)
-        return found if found > last else last + timedelta(seconds=1)
+        """The first time after ``last``, or the first of all; None when there is none.
+
+        Raises NoTime for a schedule that never moves on, and what the schedule itself raises.
+        """
+        if self.once is not None:
+            return self.once if last is None or last < self.once else None
+        if last is not None:
+            return self._next(last)
+        if self.start is None or self.every is not None:
+            return self.start
+        return self._next(self.start - _MOMENT)
 
     def until(self, last: datetime | None, now: datetime) -> Iterator[datetime]:
         """Each time after ``last`` that is not in the future."""
@@ -62,32 +56,38 @@ class Grid:
             yield due
             due = self.after(due)
 
+    def floor(self, moment: datetime) -> datetime:
+        """The last time up to ``moment`` where the grid has an anchor of its own, else ``moment``."""
+        if self.start is None or self.every is None or self.start > moment:
+            return moment
+        return self.start + (moment - self.start) // self.every * self.every
+
     def leap(self, last: datetime | None, now: datetime) -> datetime | None:
-        """A time of the grid from which ``now`` is near: a long past of a plain interval is one step."""
-        every = getattr(self.schedule, "run_every", None)
-        is_plain = type(self.schedule) is schedules.schedule and not self.schedule.relative
-        if last is None or not is_plain or not isinstance(every, timedelta) or every <= timedelta(0):
+        """A time of the grid shortly before ``now``: a long past of an interval is one step."""
+        base = self.start if last is None else last
+        if base is None or self.every is None:
             return last
-        steps = (now - last) // every - 1
-        return last + max(steps, 0) * every
+        steps = (now - base) // self.every - 1
+        return base + steps * self.every if steps > 0 else last
 
+    @property
+    def every(self) -> timedelta | None:
+        """The period of a plain interval; None for other schedules."""
+        schedule = self.schedule
+        if type(schedule) is not schedules.schedule or schedule.relative:
+            return None
+        every: timedelta | None = vars(schedule)["run_every"]
+        return every if every and every > timedelta(0) else None
 
-def missed(grid: Grid, last: datetime | None, now: datetime, policy: Misfire) -> Missed:
-    """What to send of what is due since ``last``."""
-    start = last if policy is Misfire.ALL else grid.leap(last, now)
-    due: list[datetime] = []
-    for moment in grid.until(start, now):
-        due.append(moment)
-        if len(due) == LOOKS:
-            break
-    if not due:
-        return Missed((), last)
-    send = tuple(due) if policy is Misfire.ALL else tuple(due[-1:])
-    if len(due) == LOOKS and policy is not Misfire.ALL:
-        send = ()  # there is more to come, and only the latest counts
-    elif policy is Misfire.SKIP and (now - due[-1]).total_seconds() > GRACE:
-        send = ()
-    return Missed(send, due[-1], len(due) - len(send))
+    def _next(self, last: datetime) -> datetime:
+        nudges = _NUDGES[1:] if isinstance(self.schedule, schedules.solar) else (timedelta(0), *_NUDGES)
+        for nudge in nudges:
+            self._at = last + nudge
+            found: datetime = _utc(self._at) + self.schedule.remaining_estimate(self._at)
+            if found > last + nudge:
+                return found
+        msg = f"{self.schedule!r} names no time after {last.isoformat()}"
+        raise NoTime(msg)
 
 
 def _utc(moment: datetime) -> datetime:

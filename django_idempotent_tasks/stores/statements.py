@@ -141,8 +141,8 @@ UPDATE {{key}} AS k SET reason = %(reason)s, result = %(error)s, owner = NULL, f
 
 #: Work of a task that is not ours: the broker has it, and nobody will claim it.
 SENT = """
-UPDATE {key} SET reason = 11, token = token + 1, message = NULL, finished_at = {now}, open_at = {after[retention]},
-       due_at = {after[retention]}, state = 7
+UPDATE {key} SET reason = 11, token = token + 1, message = NULL, finished_at = {now},
+       open_at = {after[retention]}, due_at = {after[retention]}, state = 7
  WHERE digest = %(digest)s AND token = %(token)s AND state = 1
 """
 
