@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import Error as DatabaseError
+from django.db import OperationalError
 
 from . import signals
 from .checks import beat_problem
@@ -70,6 +71,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         self._renew_at = self._read_at = 0.0
         self._due: list[tuple[datetime, int, CursorEntry]] = []
         self._order = count()
+        self._marked_at: datetime | None = None
         super().__init__(app, *args, **kwargs)
 
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
@@ -106,8 +108,15 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def sync(self) -> None:
         """Nothing is kept in memory that would have to be written."""
 
+    def schedule_changed(self) -> bool:
+        """Whether the marker says that an entry was saved or deleted. Raises what the database raises."""
+        before, self._marked_at = self._marked_at, self.Changes.last_change()
+        return before != self._marked_at
+
     def _tick(self) -> float:
         store = get_store()
+        if not _answers(store):  # cut since the last tick
+            store.connection.close()
         if not self._lead(store):
             return STANDBY
         if not self._is_set_up:
@@ -206,11 +215,12 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def _dispatch_alone(self, work: Work, now: datetime, store: LedgerStore) -> None:
         try:
             self._dispatch([work], now, store)
-        except DatabaseError:
+        except DatabaseError as error:
             if not _answers(store):
                 raise
             logger.exception("Beat cannot write down %s; it tries again soon", work.entry.name)
-            self._push(work.entry, not_before=now + AGAIN)
+            soon = isinstance(error, OperationalError)  # a lock, most likely
+            self._push(work.entry, not_before=now + (timedelta(seconds=REST) if soon else AGAIN))
 
 
 def _answers(store: LedgerStore) -> bool:

@@ -6,7 +6,10 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings as django_settings
+from django.db import connections
 from django.utils import timezone
+
+from ..conf import settings
 
 
 class Clock:
@@ -39,8 +42,10 @@ def aware(moment: datetime) -> datetime:
 
 
 def stored(moment: datetime) -> datetime:
-    """A moment as columns take it."""
-    return moment if django_settings.USE_TZ else timezone.make_naive(moment, timezone.get_default_timezone())
+    """A moment as columns take it: maybe a local time, and an hour that comes twice then reads as its first."""
+    if django_settings.USE_TZ or connections[settings().database].features.supports_timezones:
+        return moment
+    return timezone.make_naive(moment, timezone.get_default_timezone())
 
 
 def _nearest(moment: datetime, host: datetime) -> datetime:

@@ -74,9 +74,10 @@ def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int
             _count([work for work in works if work.written], now, store)
             _disable([work.entry for work in works if _is_done(work)], store)
         committed = time.monotonic()
+        sent = sum(_send(work, committed, store) for work in works)
         for work in works:
             _take_note(work, store)
-        return sum(_send(work, committed, store) for work in works)
+    return sent
 
 
 def disable(entry: CursorEntry, store: LedgerStore) -> None:
@@ -116,8 +117,11 @@ def _count(works: list[Work], now: datetime, store: LedgerStore) -> None:
 
 
 def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
-    if entries:
-        _tasks([entry.model.pk for entry in entries], store).update(enabled=False)
+    """Enabled again it begins anew, as any other that was disabled."""
+    ids = [entry.model.pk for entry in entries]
+    if ids:
+        _tasks(ids, store).update(enabled=False)
+        BeatCursor.objects.using(store.connection.alias).filter(pk__in=ids).update(schedule="")
 
 
 def _tasks(ids: list[int], store: LedgerStore) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 from celery import schedules
 
-#: How far past the last time a schedule is asked again that names that very time, or one before it.
-_NUDGES = (timedelta(seconds=1), timedelta(minutes=1), timedelta(minutes=10))
+#: How far past the last time a schedule is asked again that names that very time, or one before it: in an
+#: hour that comes twice, Celery's crontab answers its second round with times of the first.
+_NUDGES = (timedelta(0), timedelta(seconds=1), *(timedelta(minutes=number) for number in range(1, 181)))
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -62,13 +63,13 @@ class Grid:
             return moment
         return self.start + (moment - self.start) // self.every * self.every
 
-    def leap(self, last: datetime | None, now: datetime) -> datetime | None:
-        """A time of the grid shortly before ``now``: a long past of an interval is one step."""
+    def leap(self, last: datetime | None, now: datetime) -> tuple[datetime | None, int]:
+        """A time of the grid shortly before ``now``, and how many it passes: an interval needs one step."""
         base = self.start if last is None else last
         if base is None or self.every is None:
-            return last
+            return last, 0
         steps = (now - base) // self.every - 1
-        return base + steps * self.every if steps > 0 else last
+        return (base + steps * self.every, steps + (last is None)) if steps > 0 else (last, 0)
 
     @property
     def every(self) -> timedelta | None:
@@ -80,8 +81,8 @@ class Grid:
         return every if every and every > timedelta(0) else None
 
     def _next(self, last: datetime) -> datetime:
-        nudges = _NUDGES[1:] if isinstance(self.schedule, schedules.solar) else (timedelta(0), *_NUDGES)
-        for nudge in nudges:
+        # A sunrise is computed to about a second: asked at that moment, the same one may be named again.
+        for nudge in _NUDGES[2:] if isinstance(self.schedule, schedules.solar) else _NUDGES:
             self._at = last + nudge
             found: datetime = _utc(self._at) + self.schedule.remaining_estimate(self._at)
             if found > last + nudge:

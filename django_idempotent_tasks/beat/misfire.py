@@ -46,9 +46,10 @@ def missed(grid: Grid, last: datetime | None, now: datetime, policy: Misfire) ->
 
 
 def _latest(grid: Grid, last: datetime | None, now: datetime, policy: Misfire) -> Missed:
-    due = list(islice(grid.until(grid.leap(last, now), now), LOOKS + 1))
+    near, passed = grid.leap(last, now)
+    due = list(islice(grid.until(near, now), LOOKS + 1))
     if len(due) > LOOKS:
         return Missed((), due[-2], LOOKS)
     if policy is Misfire.SKIP and now - due[-1] > GRACE:
-        return Missed((), due[-1], len(due))
-    return Missed((due[-1],), due[-1], len(due) - 1)
+        return Missed((), due[-1], passed + len(due))
+    return Missed((due[-1],), due[-1], passed + len(due) - 1)

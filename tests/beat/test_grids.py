@@ -90,6 +90,15 @@ def test_around_a_change_of_clocks_no_time_comes_twice_and_none_goes_back(name: 
     assert found[-1] > begin + 11 * HOUR
 
 
+@pytest.mark.parametrize("minute", ["*", "*/15", "0", "30"])
+@pytest.mark.parametrize("step", range(0, 300, 7))
+def test_a_beat_that_begins_around_an_hour_that_comes_twice_is_not_sent_back(minute: str, step: int) -> None:
+    begin = datetime(2026, 11, 1, 4, 30, tzinfo=UTC) + step * MINUTE
+    due = Grid(crontab(NEW_YORK, minute)).after(begin)
+    assert due is not None
+    assert begin < due <= begin + 2 * HOUR
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_times_are_those_at_which_celerys_own_look_says_due(name: str) -> None:
     """Looked at each minute, with what Celery keeps: the moment of the last run."""
@@ -132,12 +141,13 @@ def test_a_crontab_with_a_start_begins_with_its_first_time_from_there_on() -> No
 def test_a_long_past_of_an_interval_is_one_step_on_the_same_grid() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     grid, now = Grid(schedules.schedule(7)), begin + 365 * DAY + timedelta(seconds=3)
-    near = grid.leap(begin, now)
+    near, passed = grid.leap(begin, now)
     assert near is not None
+    assert near == begin + passed * timedelta(seconds=7)
     assert (near - begin) % timedelta(seconds=7) == timedelta(0)
     assert timedelta(0) < now - near <= timedelta(seconds=14)
-    assert grid.leap(begin, begin + timedelta(seconds=6)) == begin
-    assert Grid(crontab("UTC", "0")).leap(begin, now) == begin
+    assert grid.leap(begin, begin + timedelta(seconds=6)) == (begin, 0)
+    assert Grid(crontab("UTC", "0")).leap(begin, now) == (begin, 0)
 
 
 def test_a_clocked_time_comes_once() -> None:

@@ -15,7 +15,7 @@ from .holding import Holding
 from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
 from .pruning import PrunedKeys, PrunedRecords
-from .reserving import Reservations, ReservedAnew, ReservedClaims
+from .reserving import Reservations, ReservedAnew, ReservedClaims, SentOnly
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .sweeping import Bites, FreedLeases, SentAgain
@@ -30,6 +30,7 @@ class StoreContract(
     Reclaims,
     ReplacedCalls,
     Reservations,
+    SentOnly,
     ReservedAnew,
     ReservedClaims,
     Settling,

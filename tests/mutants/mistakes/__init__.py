@@ -12,7 +12,7 @@ from tests.mutants.mistakes.atomic_ends import (
 )
 from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
 from tests.mutants.mistakes.pruning import PRUNES
-from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW
+from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW, SENT
 from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
 from tests.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
@@ -25,6 +25,7 @@ BOTH = [
     *FINISHED_KEYS,
     *RESERVATIONS,
     *RESERVATIONS_ANEW,
+    *SENT,
     *SETTLEMENTS,
     *DEAD_OWNERS,
     *INTERVENTIONS,
