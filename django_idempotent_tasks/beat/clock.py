@@ -42,7 +42,7 @@ def aware(moment: datetime) -> datetime:
 
 
 def stored(moment: datetime) -> datetime:
-    """A moment as columns take it: maybe a local time, and an hour that comes twice then reads as its first."""
+    """A moment as columns take it: maybe a local time, and then an hour that comes twice reads as one."""
     if django_settings.USE_TZ or connections[settings().database].features.supports_timezones:
         return moment
     return timezone.make_naive(moment, timezone.get_default_timezone())

@@ -11,7 +11,9 @@ from celery import Celery, signals
 app = Celery(
     "tests.proj",
     set_as_current=False,
-    include=[f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic")],
+    include=[
+        f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic", "periodic")
+    ],
 )
 app.config_from_object("tests.proj.celery_config")
 
@@ -24,6 +26,17 @@ def _set_the_pace(**_kwargs: object) -> None:
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
         sweeper.POLL = sweeper.INTERVAL = float(pace)
+
+
+@signals.beat_init.connect
+def _set_the_pace_of_beat(**_kwargs: object) -> None:
+    """A shorter lease, where a test asks for it."""
+    lease = os.environ.get("PROJ_BEAT_LEASE")
+    if lease:
+        from django_idempotent_tasks import schedulers  # noqa: PLC0415  it has models
+
+        schedulers.LEASE = int(lease)
+        schedulers.PACE = schedulers.LEASE / 3
 
 
 @signals.worker_init.connect
