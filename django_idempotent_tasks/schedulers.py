@@ -31,20 +31,12 @@ from django_celery_beat.schedulers import DatabaseScheduler  # noqa: E402  it ne
 from .beat.clock import Clock  # noqa: E402
 from .beat.cursors import place  # noqa: E402
 from .beat.dispatch import Work, disable, dispatch, due_work  # noqa: E402
+from .beat.duty import DUTY, LEASE, PACE, READ_AGAIN, STANDBY  # noqa: E402
 from .beat.entries import Entries  # noqa: E402
 from .beat.entry import CursorEntry  # noqa: E402
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: The duty's name in the leader table, and its lease and pace in seconds.
-DUTY = "beat"
-LEASE = 15
-PACE = 5.0
-#: Seconds between two looks of a standby.
-STANDBY = 2.0
-#: Seconds after which the entries are read again, whatever the change marker says: QuerySet.update() and
-#: SQL do not set it.
-READ_AGAIN = 60.0
 #: Seconds that one tick sends before it looks at its lease again.
 LONGEST_TICK = 1.0
 #: Seconds of rest after an error, and until an entry that cannot be sent is tried again.

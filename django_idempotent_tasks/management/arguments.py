@@ -92,6 +92,7 @@ _TYPES = {
     "key": text,
     "reason": text,
     "older_than": duration,
+    "max_age": duration,
     "state": state,
     "limit": count,
     "bite": count,

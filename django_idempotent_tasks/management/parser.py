@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 
 from ..pruning import BITE
 from .arguments import Parser, add_common, count, digest, duration, seconds, state, text
+from .beat import beat_health, run_beat
 from .cancel import cancel_keys
 from .listing import list_keys, show_key
 from .prune import prune
@@ -17,15 +18,18 @@ from .report import Action
 from .status import status
 from .sweep import sweep
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 Groups: TypeAlias = "Group[Parser]"
 
 
 def add_commands(parser: CommandParser) -> None:
-    """``idem status``, ``sweep``, ``prune`` and ``keys``."""
+    """``idem status``, ``sweep``, ``prune``, ``beat``, ``health`` and ``keys``."""
     group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     _add(group, "status", status, "counts by state, who sweeps, and what needs a person (then exit code 1)")
     _add_sweep(group)
     _add_prune(group)
+    _add_beat(group)
     keys = group.add_parser("keys", help="list, show, release and cancel keys")
     _add_keys(keys.add_subparsers(dest="verb", required=True, metavar="VERB"))
 
@@ -40,6 +44,21 @@ def _add(group: Groups, name: str, action: Action, words: str) -> Parser:
 def _add_sweep(group: Groups) -> None:
     parser = _add(group, "sweep", sweep, "free expired leases and send what is due, until SIGTERM")
     parser.add_argument("--once", action="store_true", help="until nothing is due, whoever leads, then end")
+
+
+def _add_beat(group: Groups) -> None:
+    parser = _add(group, "beat", run_beat, "celery beat: start as many as you like, one leads")
+    parser.add_argument("--loglevel", "-l", choices=LEVELS, default="INFO", help="what is logged (INFO)")
+    parser.add_argument(
+        "--enable-remote-control", action="store_true", help="answer 'celery inspect ping' as celerybeat@host"
+    )
+    health = group.add_parser("health", help="for probes: exit code 0 is fine, 1 is not, 2 could not look")
+    subjects = health.add_subparsers(dest="subject", required=True, metavar="SUBJECT", parser_class=Parser)
+    parser = _add(subjects, "beat", beat_health, "whether a beat leads, its last tick, and what is overdue")
+    parser.add_argument(
+        "--max-age", type=duration, metavar="AGE", default="60s", help="how late an entry may be (60s)"
+    )
+    parser.add_argument("--leader-only", action="store_true", help="do not look at the entries")
 
 
 def _add_prune(group: Groups) -> None:

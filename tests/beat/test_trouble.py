@@ -11,6 +11,7 @@ from django.db import OperationalError, connection, connections
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from django_idempotent_tasks import schedulers
+from django_idempotent_tasks.beat import duty
 from django_idempotent_tasks.exceptions import ConfigurationError
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.stores.clock import shifted
@@ -24,7 +25,7 @@ def test_a_standby_sends_nothing_and_takes_over_when_the_lease_is_over(bench: Be
     for _ in range(3):
         assert bench.tick(standby, after=5, leads=False) <= 5
     assert bench.sent() == []
-    with shifted(schedulers.LEASE + 1):
+    with shifted(duty.LEASE + 1):
         bench.tick(standby, leads=False)
     assert bench.sent() == [10]
 
@@ -44,14 +45,14 @@ def test_a_clean_stop_hands_the_lead_over_at_once(bench: Bench) -> None:
 def test_a_lease_that_was_lost_is_noticed_and_no_error(bench: Bench) -> None:
     first, second = bench.beat(), bench.beat()
     bench.tick(first, second)
-    assert bench.tick(first, leads=False) == schedulers.STANDBY
+    assert bench.tick(first, leads=False) == duty.STANDBY
     assert (first._leads, second._leads) == (False, True)
 
 
 def test_the_rest_between_ticks_is_shorter_than_the_lease_whatever_was_configured(bench: Bench) -> None:
     bench.app.conf.beat_max_loop_interval = 300
     bench.every(3600)
-    assert bench.tick(bench.beat()) <= schedulers.LEASE / 3
+    assert bench.tick(bench.beat()) <= duty.LEASE / 3
 
 
 def test_a_database_that_goes_away_is_a_rest_and_nothing_is_lost_or_sent_twice(

@@ -35,8 +35,7 @@ def _set_the_pace_of_beat(**_kwargs: object) -> None:
     if lease:
         from django_idempotent_tasks import schedulers  # noqa: PLC0415  it has models
 
-        schedulers.LEASE = int(lease)
-        schedulers.PACE = schedulers.LEASE / 3
+        vars(schedulers).update(LEASE=int(lease), PACE=int(lease) / 3)
 
 
 @signals.worker_init.connect
