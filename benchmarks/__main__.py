@@ -14,7 +14,7 @@ from pathlib import Path
 
 import django
 
-from benchmarks.environment import set_servers
+from benchmarks.environment import set_beat, set_servers
 from benchmarks.part import Report
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
@@ -25,6 +25,7 @@ profile shows where the time of a guarded task goes in its process, in about hal
 claims times claims and completions at ten thousand and at ten million keys, in about five minutes.
 crash kills children and workers, sends duplicates and lets tasks retry, for this package and its peers side
 by side, in about four minutes.
+beat times an idle tick with ten thousand entries and thousands that are due, beside the ordinary scheduler.
 reserve times senders beside their peers, the relay and pruning, in about one minute.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
@@ -37,6 +38,7 @@ PARTS = {
     "claims": "benchmarks.claims.part",
     "crash": "benchmarks.crash_table.part",
     "reserve": "benchmarks.reserve.part",
+    "beat": "benchmarks.beat",
 }
 ALL = "all"
 
@@ -52,6 +54,8 @@ def main() -> int:
     try:
         with ExitStack() as undo:
             servers = undo.enter_context(ensure_servers(durable=True))
+            if options.part == "beat":
+                set_beat()
             set_servers(servers.environment, checked=options.health_checks)
             django.setup()
             return _run(options, servers)

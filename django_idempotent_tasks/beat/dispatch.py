@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db.models import F
@@ -43,6 +44,15 @@ class Work:
     overtaken: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of a message."""
+
+    digest: UUID
+    token: int
+    is_sent: bool
+
+
 def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work | None:
     """What is due of ``entry`` by ``now``; None when nothing is. Raises what makes it impossible to send."""
     due = missed(entry.grid, entry.last_due_at, now, entry.misfire)
@@ -74,10 +84,11 @@ def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int
             _count([work for work in works if work.written], now, store)
             _disable([work.entry for work in works if _is_done(work)], store)
         committed = time.monotonic()
-        sent = sum(_send(work, committed, store) for work in works)
+        written = [(work.entry, *each) for work in works for each in work.written]
+        _note(_send(written, committed), store)
         for work in works:
             _take_note(work, store)
-    return sent
+    return len(written)
 
 
 def disable(entry: CursorEntry, store: LedgerStore) -> None:
@@ -150,24 +161,32 @@ def _is_running(entry: CursorEntry, store: LedgerStore) -> bool:
     return IdempotencyKey.objects.using(alias).filter(digest__in=last, state__in=LIVE).exists()
 
 
-def _send(work: Work, committed: float, store: LedgerStore) -> int:
-    for each, token in work.written:
-        _send_one(work.entry, each, token, committed, store)
-    return len(work.written)
+def _send(written: list[tuple[CursorEntry, Occurrence, int]], committed: float) -> list[Ending]:
+    """Hand the messages to the broker; what is to be written down about them."""
+    endings = []
+    for entry, each, token in written:
+        is_sent_only = each.message.is_sent_only
+        if is_sent_only and time.monotonic() - committed > UNSENT / 2:
+            break  # this process slept: the sweeper may be sending it already
+        is_sent = relay.send(entry.app, each.message)
+        if not is_sent or is_sent_only:
+            endings.append(Ending(each.call.identity.digest, token, is_sent))
+    return endings
 
 
-def _send_one(entry: CursorEntry, each: Occurrence, token: int, committed: float, store: LedgerStore) -> None:
-    """What becomes of the message is written down too; where that fails the sweeper sends it again."""
-    digest = each.call.identity.digest
+def _note(endings: list[Ending], store: LedgerStore) -> None:
+    """Where this fails the sweeper sends the messages again."""
+    if not endings:
+        return
     try:
-        if each.message.is_sent_only and time.monotonic() - committed > UNSENT / 2:
-            return  # this process slept: the sweeper may be sending it already
-        if not relay.send(entry.app, each.message):
-            store.send_failed(digest, token=token)
-        elif each.message.is_sent_only:
-            store.sent(digest, token=token, retention=kept())
+        with store.together():
+            for each in endings:
+                if each.is_sent:
+                    store.sent(each.digest, token=each.token, retention=kept())
+                else:
+                    store.send_failed(each.digest, token=each.token)
     except DatabaseError as error:
-        logger.warning("%s: what became of its message was not written down (%s)", entry.name, error)
+        logger.warning("What became of %d message(s) was not written down (%s)", len(endings), error)
 
 
 def kept() -> int:

@@ -172,7 +172,7 @@ def test_what_a_beat_wrote_down_and_did_not_live_to_send_is_sent_by_the_sweeper(
     beat = bench.beat()
     bench.tick(beat)
     with monkeypatch.context() as patch:
-        patch.setattr("django_idempotent_tasks.beat.dispatch._send", lambda *_: 0)
+        patch.setattr("django_idempotent_tasks.beat.dispatch._send", lambda *_: [])
         bench.tick(beat, after=10)
     assert bench.sent() == []
     with shifted(31):
