@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+from kombu.utils import symbol_by_name
 
 from django_idempotent_tasks.models import BeatCursor
+from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
 from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import Bench
+from tests.support.processes import ROOT
 
 
 @pytest.fixture
@@ -78,3 +82,9 @@ def test_without_django_celery_beat_the_remedy_is_said(settings: Any, words: lis
     with pytest.raises(CommandError, match=r"django-idempotent-tasks\[beat\]") as caught:
         call_command("idem", *words)
     assert caught.value.returncode == 2
+
+
+def test_celery_knows_our_beat_by_its_short_name() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        named = tomllib.load(file)["project"]["entry-points"]["celery.beat_schedulers"]
+    assert symbol_by_name(named["django_idempotent"]) is SingleInstanceDatabaseScheduler
