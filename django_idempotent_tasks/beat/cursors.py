@@ -48,9 +48,25 @@ def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) 
 _SEEN = ("pk", "last_due_at", "schedule")
 
 
-def at(entry: CursorEntry, store: LedgerStore) -> Any:
-    """The entry's cursor, as long as it is where the entry has it: for a compare-and-set."""
-    return _where(entry.model.pk, entry.last_due_at and stored(entry.last_due_at), entry.fingerprint, store)
+def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> dict[int, BeatCursor]:
+    """Lock the entries' cursors until the transaction ends; those that are where the entries have them.
+
+    The lock is a write, the first one of the transaction: so it is one on every database.
+    """
+    known = {entry.model.pk: entry for entry in entries}
+    _all(store).filter(pk__in=known).update(updated_at=stored(now))
+    cursors = {cursor.pk: cursor for cursor in _all(store).filter(pk__in=known)}
+    return {pk: cursor for pk, cursor in cursors.items() if _is_of(known[pk], cursor)}
+
+
+def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
+    """Write down how far beat has come, of cursors that are locked."""
+    _all(store).bulk_update(cursors, ["last_due_at", "last_digest"])
+
+
+def _is_of(entry: CursorEntry, cursor: BeatCursor) -> bool:
+    due = None if cursor.last_due_at is None else aware(cursor.last_due_at)
+    return cursor.schedule == entry.fingerprint and due == entry.last_due_at
 
 
 def read_again(entry: CursorEntry, store: LedgerStore) -> None:

@@ -22,7 +22,7 @@ from ..relay import relay
 from ..states import LIVE
 from ..stores import LedgerStore
 from .clock import stored
-from .cursors import at, read_again
+from .cursors import held, move, read_again
 from .entry import CursorEntry
 from .misfire import Missed, missed
 from .occurrence import UNSENT, Occurrence, occurrence
@@ -79,8 +79,7 @@ def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int
     """
     with _undisturbed():
         with store.together():
-            for work in works:
-                _write(work, now, store)
+            _write(works, now, store)
             _count([work for work in works if work.written], now, store)
             _disable([work.entry for work in works if _is_done(work)], store)
         committed = time.monotonic()
@@ -96,18 +95,22 @@ def disable(entry: CursorEntry, store: LedgerStore) -> None:
     _disable([entry], store)
 
 
-def _write(work: Work, now: datetime, store: LedgerStore) -> None:
-    """The cursor first: its row stays locked until the transaction ends."""
-    entry, occurrences = work.entry, work.occurrences
-    changes: dict[str, object] = {
-        "last_due_at": work.due.cursor and stored(work.due.cursor),
-        "updated_at": stored(now),
-    }
-    if occurrences:
-        changes["last_digest"] = occurrences[-1].call.identity.digest
-    work.written = []
-    work.overtaken = not at(entry, store).update(**changes)
-    for each in [] if work.overtaken else occurrences:
+def _write(works: Sequence[Work], now: datetime, store: LedgerStore) -> None:
+    """The cursors first: their rows stay locked until the transaction ends."""
+    cursors = held([work.entry for work in works], now=now, store=store)
+    for work in works:
+        work.written = []
+        cursor = cursors.get(work.entry.model.pk)
+        work.overtaken = cursor is None
+        if cursor is not None:
+            cursor.last_due_at = work.due.cursor and stored(work.due.cursor)
+            _reserve(work, cursor, store)
+    move(list(cursors.values()), store)
+
+
+def _reserve(work: Work, cursor: BeatCursor, store: LedgerStore) -> None:
+    for each in work.occurrences:
+        cursor.last_digest = each.call.identity.digest
         token = store.reserve_new(each.call, wait=each.wait, sends=0)
         if token is not None:  # else it was sent before its cursor was set back
             work.written.append((each, token))
@@ -180,10 +183,11 @@ def _note(endings: list[Ending], store: LedgerStore) -> None:
         return
     try:
         with store.together():
+            for token in {each.token for each in endings if each.is_sent}:
+                digests = [each.digest for each in endings if each.is_sent and each.token == token]
+                store.sent(digests, token=token, retention=kept())
             for each in endings:
-                if each.is_sent:
-                    store.sent(each.digest, token=each.token, retention=kept())
-                else:
+                if not each.is_sent:
                     store.send_failed(each.digest, token=each.token)
     except DatabaseError as error:
         logger.warning("What became of %d message(s) was not written down (%s)", len(endings), error)

@@ -248,8 +248,8 @@ class LedgerStore(ABC):
         """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
 
     @abstractmethod
-    def sent(self, digest: UUID, *, token: int, retention: int) -> bool:
-        """PENDING to SUCCEEDED for a task that is not ours, whose message the broker has."""
+    def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
+        """PENDING to SUCCEEDED for tasks that are not ours, whose messages the broker has; how many."""
 
     @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:

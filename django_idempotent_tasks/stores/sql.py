@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
 from typing import Any
@@ -77,9 +77,11 @@ class SqlStore(LedgerStore):
             statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
 
-    def sent(self, digest: UUID, *, token: int, retention: int) -> bool:
-        named = {"digest": self.dialect.uuid(digest), "token": token, "retention": retention}
-        return self._count(statements.SENT, named) == 1
+    def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
+        listed = {f"digest_{number}": self.dialect.uuid(digest) for number, digest in enumerate(digests)}
+        names = ", ".join(f"%({name})s" for name in listed)
+        template = statements.SENT.replace("DIGESTS", names)
+        return self._count(template, listed | {"token": token, "retention": retention}) if listed else 0
 
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})

@@ -148,10 +148,10 @@ def test_an_entry_that_the_database_refuses_stops_no_other_and_is_tried_again(
     bench.every(10, "good")
     from django_idempotent_tasks.beat import dispatch  # noqa: PLC0415
 
-    write = dispatch._write
+    reserve = dispatch._reserve
 
     def refuse(work: Any, *rest: Any) -> None:
-        write(work, *rest)
+        reserve(work, *rest)
         if work.entry.name == "bad":
             with connection.cursor() as cursor:
                 cursor.execute("SELECT no_such_column FROM django_celery_beat_periodictask")
@@ -159,7 +159,7 @@ def test_an_entry_that_the_database_refuses_stops_no_other_and_is_tried_again(
     beat = bench.beat()
     bench.tick(beat)
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch, "_write", refuse)
+        patch.setattr(dispatch, "_reserve", refuse)
         bench.tick(beat, after=10)
         bench.tick(beat, after=10)
     assert bench.names() == ["good", "good"]

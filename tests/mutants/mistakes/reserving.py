@@ -86,6 +86,13 @@ SENT = [
         where="reason = 11",
     ),
     Mutation(
+        "whatever waits is noted as sent",
+        "WHERE digest IN",
+        "WHERE reason = 0 OR digest IN",
+        "what_was_sent_together_is_noted_together_and_nothing_else",
+        where="reason = 11",
+    ),
+    Mutation(
         "a key of another call is noted as sent",
         "AND token = %(token)s AND state = 1",
         "AND %(token)s >= 0 AND state = 1",
