@@ -15,7 +15,7 @@ from pathlib import Path
 
 import django
 
-from benchmarks.environment import set_servers
+from benchmarks.environment import set_beat, set_servers
 from benchmarks.part import Report
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
@@ -28,6 +28,7 @@ crash kills children and workers, sends duplicates and lets tasks retry, for thi
 by side, in about four minutes.
 admin opens the pages of the admin at five million keys and a hundred thousand dead letters, in about four
 minutes.
+beat times an idle tick with ten thousand entries and thousands that are due, beside the ordinary scheduler.
 reserve times senders beside their peers, the relay and pruning, in about one minute.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
@@ -41,6 +42,7 @@ PARTS = {
     "crash": "benchmarks.crash_table.part",
     "reserve": "benchmarks.reserve.part",
     "admin": "benchmarks.admin_volume.part",
+    "beat": "benchmarks.beat",
 }
 #: Settings of parts that need others.
 SETTINGS = {"admin": "benchmarks.admin_volume.settings"}
@@ -58,6 +60,8 @@ def main() -> int:
     try:
         with ExitStack() as undo:
             servers = undo.enter_context(ensure_servers(durable=True))
+            if options.part == "beat":
+                set_beat()
             set_servers(servers.environment, checked=options.health_checks)
             os.environ.update(
                 DJANGO_SETTINGS_MODULE=SETTINGS.get(options.part, os.environ["DJANGO_SETTINGS_MODULE"])

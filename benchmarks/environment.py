@@ -18,6 +18,16 @@ def set_role(*, guarded: bool, kept: bool, peers: bool = False) -> None:
     os.environ.update({name: str(int(flag)) for name, flag in flags.items()})
 
 
+def set_beat() -> None:
+    """Say that this process measures beat, which needs an app of its own."""
+    os.environ["BENCH_BEAT"] = "1"
+
+
+def has_beat() -> bool:
+    """Whether this process has django-celery-beat."""
+    return os.environ.get("BENCH_BEAT", "0") == "1"
+
+
 def is_guarded() -> bool:
     """Whether this process has the package."""
     return _flag("BENCH_GUARDED")

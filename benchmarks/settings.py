@@ -7,7 +7,7 @@ import os
 from django.core.management.utils import get_random_secret_key
 
 from benchmarks.celery import app as celery_app
-from benchmarks.environment import is_checked, is_guarded, is_kept
+from benchmarks.environment import has_beat, is_checked, is_guarded, is_kept
 from example_project.database_url import database_from_url
 
 __all__ = ["celery_app"]
@@ -17,7 +17,11 @@ USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # A plain worker does not even import the package.
-INSTALLED_APPS = [*(["django_idempotent_tasks"] if is_guarded() else []), "benchmarks"]
+INSTALLED_APPS = [
+    *(["django_idempotent_tasks"] if is_guarded() else []),
+    *(["django_celery_beat"] if has_beat() else []),
+    "benchmarks",
+]
 
 DATABASES = {"default": database_from_url(os.environ["DATABASE_URL"])}
 if is_kept():

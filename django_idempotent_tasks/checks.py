@@ -17,6 +17,7 @@ from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections
 
+from . import beat_checks
 from .conf import settings
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, forgotten_options, left_out
@@ -25,6 +26,8 @@ from .options import NAMES
 from .stores import get_store
 
 ID = "django_idempotent_tasks"
+
+#: The app with the periodic tasks.
 
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
@@ -45,6 +48,7 @@ def register() -> None:
     """Add the checks to ``manage.py check``."""
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
+    checks.register(beat_checks.check_beat, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
     checks.register(check_tenants, "idempotent_tasks")

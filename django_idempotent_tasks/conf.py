@@ -36,6 +36,7 @@ class Settings:
     max_payload: int = 1024 * 1024
     max_result: int = 64 * 1024
     sweeper: str = "thread"
+    misfire: str = "coalesce"
     guard_all: bool = False
     capture_all_failures: bool = False
     sync_fallback: Callable[[], bool] | bool = False
@@ -129,6 +130,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "max_payload": _count(0),
     "max_result": _count(0),
     "sweeper": _one_of("thread", "off"),
+    "misfire": _one_of("coalesce", "all", "skip"),
     "guard_all": _flag,
     "capture_all_failures": _flag,
     "sync_fallback": _flag_or_callable,

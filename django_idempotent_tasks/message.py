@@ -24,6 +24,8 @@ _PARTS = ("args", "kwargs", "options")
 HEADER = "idempotency"
 #: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
 AGAIN = "again"
+#: Says that the task is not ours: its work is done, for the ledger, once the broker has the message.
+SENT_ONLY = "sent_only"
 
 #: Options that describe one sending and not the work. Work that was accepted does not expire.
 _PASSING = frozenset(
@@ -59,6 +61,12 @@ class Message:
         message = cls.of(task, args, kwargs, options)
         moments = {name: options[name] for name in ("eta", "expires") if options.get(name) is not None}
         return replace(message, options={**message.options, **moments})
+
+    @property
+    def is_sent_only(self) -> bool:
+        """Whether no worker will claim it."""
+        header = (self.options.get("headers") or {}).get(HEADER)
+        return isinstance(header, dict) and header.get(SENT_ONLY) is True
 
     def started(self) -> Message:
         """The message of work that was claimed once: it neither waits for its ETA nor expires again."""

@@ -161,6 +161,8 @@ class _Post:
             message.publish(self.app, connection=self.connection)
             self.sent += 1
             logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
+        if message.is_sent_only:
+            self.store.sent([row.digest], token=row.token, retention=settings().retention)
         return True
 
     def _connect(self) -> None:

@@ -169,6 +169,7 @@ _TYPES = {
     "key": text,
     "reason": text,
     "older_than": duration,
+    "max_age": duration,
     "state": state,
     "signature": text,
     "task_id": text,

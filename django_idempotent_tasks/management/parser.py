@@ -6,7 +6,8 @@ from django.core.management.base import CommandParser
 
 from ..pruning import BITE
 from .adding import Groups, add, add_digest, add_filters, add_noun, add_reason, add_task_and_scope, add_yes
-from .arguments import Parser, count, seconds, text
+from .arguments import Parser, count, duration, seconds, text
+from .beat import beat_health, run_beat
 from .cancel import cancel_keys
 from .jobs_parser import add_failed_jobs
 from .letters_parser import add_dead_letters, add_redrives
@@ -16,13 +17,16 @@ from .release import release_key
 from .status import status
 from .sweep import sweep
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 def add_commands(parser: CommandParser) -> None:
-    """``idem status``, ``sweep``, ``prune``, and the nouns with their verbs."""
+    """``idem status``, ``sweep``, ``prune``, ``beat``, ``health``, and the nouns with their verbs."""
     group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     add(group, "status", status, "counts by state, who sweeps, and what needs a person (then exit code 1)")
     _add_sweep(group)
     _add_prune(group)
+    _add_beat(group)
     _add_keys(add_noun(group, "keys", "list, show, release and cancel keys"))
     add_dead_letters(add_noun(group, "dead-letters", "list, show, export and decide on dead letters"))
     add_redrives(add_noun(group, "redrives", "list, follow and stop redrives of many dead letters"))
@@ -32,6 +36,20 @@ def add_commands(parser: CommandParser) -> None:
 def _add_sweep(group: Groups) -> None:
     parser = add(group, "sweep", sweep, "free expired leases and send what is due, until SIGTERM")
     parser.add_argument("--once", action="store_true", help="until nothing is due, whoever leads, then end")
+
+
+def _add_beat(group: Groups) -> None:
+    parser = add(group, "beat", run_beat, "celery beat: start as many as you like, one leads")
+    parser.add_argument("--loglevel", "-l", choices=LEVELS, default="INFO", help="what is logged (INFO)")
+    parser.add_argument(
+        "--enable-remote-control", action="store_true", help="answer 'celery inspect ping' as celerybeat@host"
+    )
+    subjects = add_noun(group, "health", "for probes: exit code 0 is fine, 1 is not, 2 could not look")
+    parser = add(subjects, "beat", beat_health, "whether a beat leads, its last tick, and what is overdue")
+    parser.add_argument(
+        "--max-age", type=duration, metavar="AGE", default="60s", help="how late an entry may be (60s)"
+    )
+    parser.add_argument("--leader-only", action="store_true", help="do not look at the entries")
 
 
 def _add_prune(group: Groups) -> None:

@@ -10,9 +10,9 @@ from ..states import State
 from ..stores import LedgerStore
 from .chosen import reason_of
 from .failed_jobs import find, no_job, state_of, what_next
+from .project import project_app
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say
-from .sweep import project_app
 from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from celery import Celery
-from celery.app import app_or_default
-from celery.loaders.default import Loader as DefaultLoader
 
 from .. import signals
 from ..hourly import count_hours
@@ -20,7 +18,8 @@ from ..pruning import prune_bite
 from ..states import State
 from ..stores import LedgerStore
 from ..sweeper import BITE, DUTY, Sweeper, Swept, sweep_bite
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from .project import project_app
+from .report import FINDINGS, FINE, Options, Report, Say
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
@@ -29,15 +28,6 @@ def sweep(store: LedgerStore, options: Options, say: Say) -> Report:
     """Sweep until a signal comes, as one of any number of which one leads; with ``--once`` to the end."""
     app = project_app()
     return _once(store, app) if options["once"] else _until_stopped(store, app, say)
-
-
-def project_app() -> Celery:
-    """The project's Celery app, which knows the broker."""
-    app: Celery = app_or_default()
-    if app.main == "default" and isinstance(app.loader, DefaultLoader):
-        msg = "No Celery app: import it in the __init__.py of your project, as Celery's Django guide says."
-        raise could_not_run(msg)
-    return app
 
 
 def _until_stopped(store: LedgerStore, app: Celery, say: Say) -> Report:

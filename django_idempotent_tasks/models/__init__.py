@@ -12,6 +12,7 @@ if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
         " tasks are rows of its tables."
     )
 
+from .beat import BeatCursor
 from .duplicates import DuplicateAttempt
 from .failures import DEAD, DeadLetter, FailedJob
 from .hourly import HourlyCount
@@ -22,6 +23,7 @@ from .operations import OperationState, RedriveOperation
 __all__ = [
     "DEAD",
     "AnsweredCall",
+    "BeatCursor",
     "DeadLetter",
     "DuplicateAttempt",
     "FailedJob",

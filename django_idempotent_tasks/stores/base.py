@@ -257,6 +257,10 @@ class LedgerStore(ABC):
         """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
 
     @abstractmethod
+    def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
+        """PENDING to SUCCEEDED for tasks that are not ours, whose messages the broker has; how many."""
+
+    @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:
         """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
 

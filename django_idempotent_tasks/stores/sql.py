@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Timer
 from typing import Any
@@ -76,6 +76,12 @@ class SqlStore(LedgerStore):
         return self._settle(
             statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
+
+    def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
+        listed = {f"digest_{number}": self.dialect.uuid(digest) for number, digest in enumerate(digests)}
+        names = ", ".join(f"%({name})s" for name in listed)
+        template = statements.SENT.replace("DIGESTS", names)
+        return self._count(template, listed | {"token": token, "retention": retention}) if listed else 0
 
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})

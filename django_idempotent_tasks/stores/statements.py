@@ -151,6 +151,13 @@ UPDATE {{key}} AS k SET reason = %(reason)s, result = %(error)s, owner = NULL, f
  WHERE {OF_THE_DEAD}
 """
 
+#: Work of tasks that are not ours: the broker has it, and nobody will claim it.
+SENT = """
+UPDATE {key} SET reason = 11, token = token + 1, message = NULL, finished_at = {now},
+       open_at = {after[retention]}, due_at = {after[retention]}, state = 7
+ WHERE digest IN (DIGESTS) AND token = %(token)s AND state = 1
+"""
+
 #: The key's row, if no atomic run has it: the sweeper does not wait for the end of one.
 UNLOCKED = """
 digest IN (SELECT digest FROM (

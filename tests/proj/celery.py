@@ -12,7 +12,8 @@ app = Celery(
     "tests.proj",
     set_as_current=False,
     include=[
-        f"tests.proj.{name}" for name in ("tasks", "endings", "death", "reserving", "atomic", "failures")
+        f"tests.proj.{name}"
+        for name in ("tasks", "endings", "death", "reserving", "atomic", "failures", "periodic")
     ],
 )
 app.config_from_object("tests.proj.celery_config")
@@ -26,6 +27,16 @@ def _set_the_pace(**_kwargs: object) -> None:
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
         sweeper.POLL = sweeper.INTERVAL = float(pace)
+
+
+@signals.beat_init.connect
+def _set_the_pace_of_beat(**_kwargs: object) -> None:
+    """A shorter lease, where a test asks for it."""
+    lease = os.environ.get("PROJ_BEAT_LEASE")
+    if lease:
+        from django_idempotent_tasks import schedulers  # noqa: PLC0415  it has models
+
+        vars(schedulers).update(LEASE=int(lease), PACE=int(lease) / 3)
 
 
 @signals.worker_init.connect

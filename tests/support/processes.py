@@ -42,7 +42,7 @@ class Worker:
         self._begin = len(self.text())
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                worker_command(self.name, *self._arguments),
+                self.command(),
                 cwd=ROOT,
                 env={**os.environ, **self._environment},
                 stdin=subprocess.DEVNULL,
@@ -52,6 +52,10 @@ class Worker:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  no thread of ours holds a lock here
             )
         return self
+
+    def command(self) -> list[str]:
+        """The command line."""
+        return worker_command(self.name, *self._arguments)
 
     def start(self) -> Self:
         """Start it and wait until it takes messages."""

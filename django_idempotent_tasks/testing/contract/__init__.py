@@ -17,7 +17,7 @@ from .holding import Holding
 from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
 from .pruning import PrunedKeys, PrunedRecords
-from .reserving import Reservations, ReservedAnew, ReservedClaims
+from .reserving import Reservations, ReservedAnew, ReservedClaims, SentOnly
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
@@ -33,6 +33,7 @@ class StoreContract(
     Reclaims,
     ReplacedCalls,
     Reservations,
+    SentOnly,
     ReservedAnew,
     ReservedClaims,
     Settling,

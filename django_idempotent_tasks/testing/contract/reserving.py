@@ -1,4 +1,4 @@
-"""Promises of ``reserve_new``, ``reserve_finished`` and ``claim_reserved``: work that waits to be run."""
+"""Promises of ``reserve_new``, ``sent``, ``reserve_finished`` and ``claim_reserved``: work that waits."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -86,6 +86,47 @@ class Reservations(Bench):
             other = self.call("B", of=call)
             assert self.store().reserve_new(other, wait=REPUBLISH, sends=0) is None
             assert self.seen(other).task_id == "A"
+
+
+class SentOnly(Bench):
+    """``sent``: a key whose work nobody claims is done once the broker has the message."""
+
+    def test_what_was_sent_is_done_and_open_after_its_retention(self) -> None:
+        call = self.reserved()
+        with self.sets(call, finished_at=0, open_at=RETENTION, due_at=RETENTION):
+            assert self.store().sent([call.identity.digest], token=0, retention=RETENTION) == 1
+        entry, row = self.seen(call), self.row(call)
+        assert (entry.state, entry.reason, entry.token) == (State.SUCCEEDED, Reason.SENT, 1)
+        assert (row.message, row.task_id, row.attempts) == (None, call.task_id, 0)
+
+    def test_only_what_waits_to_be_run_is_noted_as_sent(self) -> None:
+        for state in (
+            State.RUNNING,
+            State.RETRY,
+            State.REVIEW,
+            State.FAILED,
+            State.CANCELLED,
+            State.SUCCEEDED,
+        ):
+            claim = self.in_state(state)
+            token = self.seen(claim.call).token
+            with self.untouched(claim):
+                assert self.store().sent([claim.digest], token=token, retention=RETENTION) == 0
+
+    def test_a_key_that_has_moved_on_since_it_was_written_is_not_noted_as_sent(self) -> None:
+        claim = self.completed(retention=0)
+        assert self.try_reserve_anew(self.call("B", of=claim.call)) is not None
+        with self.untouched(claim):
+            assert self.store().sent([claim.digest], token=claim.token, retention=RETENTION) == 0
+
+    def test_what_was_sent_together_is_noted_together_and_nothing_else(self) -> None:
+        calls, other = [self.reserved() for _ in range(3)], self.reserved()
+        with self.untouched(other):
+            digests = [call.identity.digest for call in calls]
+            assert self.store().sent(digests, token=0, retention=RETENTION) == 3
+            assert self.store().sent(digests, token=0, retention=RETENTION) == 0
+            assert self.store().sent([], token=0, retention=RETENTION) == 0
+        assert {self.seen(call).state for call in calls} == {State.SUCCEEDED}
 
 
 class ReservedAnew(Bench):

@@ -14,7 +14,7 @@ from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
 from tests.mutants.mistakes.deciding import DECISIONS, OPERATIONS
 from tests.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
 from tests.mutants.mistakes.pruning import PRUNES
-from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW
+from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW, SENT
 from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
 from tests.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
@@ -27,6 +27,7 @@ BOTH = [
     *FINISHED_KEYS,
     *RESERVATIONS,
     *RESERVATIONS_ANEW,
+    *SENT,
     *SETTLEMENTS,
     *DEAD_OWNERS,
     *RECORDS,

@@ -63,6 +63,44 @@ RESERVATIONS = [
     ),
 ]
 
+SENT = [
+    Mutation(
+        "what was sent keeps its message",
+        "token = token + 1, message = NULL, finished_at = {now}",
+        "token = token + 1, finished_at = {now}",
+        "what_was_sent_is_done_and_open_after_its_retention",
+        where="reason = 11",
+    ),
+    Mutation(
+        "what was sent is open at once",
+        "open_at = {after[retention]}",
+        "open_at = {now}",
+        "what_was_sent_is_done_and_open_after_its_retention",
+        where="reason = 11",
+    ),
+    Mutation(
+        "what has ended is noted as sent",
+        "AND token = %(token)s AND state = 1",
+        "AND token = %(token)s",
+        "only_what_waits_to_be_run_is_noted_as_sent",
+        where="reason = 11",
+    ),
+    Mutation(
+        "whatever waits is noted as sent",
+        "WHERE digest IN",
+        "WHERE reason = 0 OR digest IN",
+        "what_was_sent_together_is_noted_together_and_nothing_else",
+        where="reason = 11",
+    ),
+    Mutation(
+        "a key of another call is noted as sent",
+        "AND token = %(token)s AND state = 1",
+        "AND %(token)s >= 0 AND state = 1",
+        "a_key_that_has_moved_on_since_it_was_written_is_not_noted_as_sent",
+        where="reason = 11",
+    ),
+]
+
 RESERVATIONS_ANEW = [
     Mutation(
         "a reservation anew keeps the token",

@@ -1,0 +1,54 @@
+"""Beat's clock: the database's, carried on between two looks, and its columns read and written as UTC."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings as django_settings
+from django.db import connections
+from django.utils import timezone
+
+from ..conf import settings
+
+
+class Clock:
+    """The database's time; a step of the host's clock changes nothing."""
+
+    def __init__(self) -> None:
+        self._base: datetime | None = None
+        self._at = 0.0
+
+    def set(self, now: datetime) -> timedelta:
+        """Take what the database says; by how much that is before what was expected (never negative)."""
+        moment = _nearest(now, datetime.now(UTC))
+        back = timedelta(0) if self._base is None else max(self.now() - moment, timedelta(0))
+        self._base, self._at = moment, time.monotonic()
+        return back
+
+    def now(self) -> datetime:
+        """The database's time. Raises RuntimeError before the first :meth:`set`."""
+        if self._base is None:
+            msg = "The clock was not set."
+            raise RuntimeError(msg)
+        return self._base + timedelta(seconds=time.monotonic() - self._at)
+
+
+def aware(moment: datetime) -> datetime:
+    """A moment from a column, in UTC; without USE_TZ columns hold the local time of TIME_ZONE."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment, timezone.get_default_timezone())
+    return moment.astimezone(UTC)
+
+
+def stored(moment: datetime) -> datetime:
+    """A moment as columns take it: maybe a local time, and then an hour that comes twice reads as one."""
+    if django_settings.USE_TZ or connections[settings().database].features.supports_timezones:
+        return moment
+    return timezone.make_naive(moment, timezone.get_default_timezone())
+
+
+def _nearest(moment: datetime, host: datetime) -> datetime:
+    """A local time of a repeated hour is two moments: the host's clock tells which."""
+    first, second = aware(moment), aware(moment.replace(fold=1))
+    return min(first, second, key=lambda each: abs(each - host))

@@ -1,0 +1,129 @@
+"""Reads and begins the cursors of many entries at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django_celery_beat.models import PeriodicTask
+
+from ..models import BeatCursor
+from ..stores import LedgerStore
+from .clock import aware, stored
+from .entry import CursorEntry
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Rows of one statement.
+BITE = 500
+#: A cursor that is further ahead of the clock was set before the clock was put back.
+AHEAD = timedelta(seconds=60)
+
+
+def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> None:
+    """Give each entry its cursor; one that is new, edited or enabled again begins now.
+
+    So what came before is not missed, and an edit never makes another entry due. Whoever reads
+    ``entries`` must have taken ``now`` before that.
+    """
+    everyone = {entry.model.pk: entry for entry in entries}
+    cursors = {pk: (due, schedule) for pk, due, schedule in _all(store).values_list(*_SEEN)}
+    fresh: list[BeatCursor] = []
+    for pk, entry in everyone.items():
+        if pk not in cursors:
+            entry.last_due_at, entry.is_new = entry.first_cursor(now), True
+            fresh.append(_cursor(entry, now))
+            continue
+        due, schedule = cursors[pk]
+        entry.last_due_at = None if due is None else aware(due)
+        if schedule != entry.fingerprint or _is_ahead(entry, now):
+            _begin_anew(entry, due, schedule, now, store)
+    # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
+    _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
+    _forget(cursors.keys() - everyone.keys(), now, store)
+
+
+_SEEN = ("pk", "last_due_at", "schedule")
+
+
+def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> dict[int, BeatCursor]:
+    """Lock the entries' cursors until the transaction ends; those that are where the entries have them.
+
+    The lock is a write, the first one of the transaction: so it is one on every database.
+    """
+    known = {entry.model.pk: entry for entry in entries}
+    _all(store).filter(pk__in=known).update(updated_at=stored(now))
+    cursors = {cursor.pk: cursor for cursor in _all(store).filter(pk__in=known)}
+    return {pk: cursor for pk, cursor in cursors.items() if _is_of(known[pk], cursor)}
+
+
+def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
+    """Write down how far beat has come, of cursors that are locked."""
+    _all(store).bulk_update(cursors, ["last_due_at", "last_digest"])
+
+
+def _is_of(entry: CursorEntry, cursor: BeatCursor) -> bool:
+    due = None if cursor.last_due_at is None else aware(cursor.last_due_at)
+    return cursor.schedule == entry.fingerprint and due == entry.last_due_at
+
+
+def read_again(entry: CursorEntry, store: LedgerStore) -> None:
+    """Take the cursor over from another beat that has moved it."""
+    seen = _all(store).filter(pk=entry.model.pk).values_list("last_due_at", flat=True)[:1]
+    for due in seen:
+        entry.last_due_at = None if due is None else aware(due)
+
+
+def _is_ahead(entry: CursorEntry, now: datetime) -> bool:
+    ahead = entry.last_due_at is not None and entry.last_due_at > now + AHEAD and entry.grid.once is None
+    if ahead:
+        logger.warning("%s: the clock was put back by more than a minute; it goes on from now", entry.name)
+    return ahead
+
+
+def _begin_anew(
+    entry: CursorEntry, due: datetime | None, schedule: str, now: datetime, store: LedgerStore
+) -> None:
+    """A beat that slept over a change of leader must not set back what the new one has moved."""
+    entry.last_due_at = entry.cursor_anew(now)
+    cursor = _cursor(entry, now)
+    changes = {name: getattr(cursor, name) for name in ("last_due_at", "schedule", "updated_at")}
+    if not _where(entry.model.pk, due, schedule, store).update(**changes):
+        read_again(entry, store)
+
+
+def _forget(gone: Iterable[int], read_at: datetime, store: LedgerStore) -> None:
+    """An entry that is disabled begins anew once it is enabled; of one that was deleted nothing is kept.
+
+    Not one that another beat has moved since the entries were read.
+    """
+    for ids in _bites(sorted(gone)):
+        old = _all(store).filter(pk__in=ids, updated_at__lte=stored(read_at))
+        old.exclude(schedule="").update(schedule="")
+        left = PeriodicTask._default_manager.filter(pk__in=ids).values_list("pk", flat=True)
+        old.filter(schedule="").exclude(pk__in=list(left)).delete()
+
+
+def _bites(ids: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(ids), BITE):
+        yield ids[start : start + BITE]
+
+
+def _cursor(entry: CursorEntry, now: datetime) -> BeatCursor:
+    return BeatCursor(
+        periodic_task_id=entry.model.pk,
+        last_due_at=entry.last_due_at and stored(entry.last_due_at),
+        schedule=entry.fingerprint,
+        updated_at=stored(now),
+    )
+
+
+def _where(pk: int, due: datetime | None, schedule: str, store: LedgerStore) -> Any:
+    cursors = _all(store).filter(pk=pk, schedule=schedule)
+    return cursors.filter(last_due_at__isnull=True) if due is None else cursors.filter(last_due_at=due)
+
+
+def _all(store: LedgerStore) -> Any:
+    return BeatCursor.objects.using(store.connection.alias)

@@ -1,0 +1,208 @@
+"""Sends what is due: cursors, keys and run counts in one transaction, the messages after it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+from django.db.models import F
+from django_celery_beat.models import PeriodicTask
+
+from ..conf import settings
+from ..models import BeatCursor, IdempotencyKey
+from ..relay import relay
+from ..states import LIVE
+from ..stores import LedgerStore
+from .clock import stored
+from .cursors import held, move, read_again
+from .entry import CursorEntry
+from .misfire import Missed, missed
+from .occurrence import UNSENT, Occurrence, occurrence
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+@dataclass(slots=True)
+class Work:
+    """What is due of one entry."""
+
+    entry: CursorEntry
+    due: Missed
+    occurrences: list[Occurrence]
+    is_over: bool = False
+    #: Those that this beat has written down, each with the token of its key.
+    written: list[tuple[Occurrence, int]] = field(default_factory=list)
+    #: Whether another beat has moved the cursor meanwhile.
+    overtaken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of a message."""
+
+    digest: UUID
+    token: int
+    is_sent: bool
+
+
+def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work | None:
+    """What is due of ``entry`` by ``now``; None when nothing is. Raises what makes it impossible to send."""
+    due = missed(entry.grid, entry.last_due_at, now, entry.misfire)
+    if due.cursor == entry.last_due_at:
+        return None
+    send = [moment for moment in due.send if not entry.is_over(moment, now)]
+    if entry.model.one_off:
+        send = send[:1]
+    if send and entry.skips_overlap:
+        if _is_running(entry, store):
+            logger.info("%s: passed over, its last occurrence is not finished", entry.name)
+            send = []
+        send = send[:1]
+    occurrences = [occurrence(entry, moment, now=now) for moment in send]
+    is_over = entry.ends is not None and now >= entry.ends
+    return Work(entry, due, occurrences, is_over=is_over)
+
+
+def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int:
+    """Write down and send; how many messages. Raises what the database raises, and nothing was written then.
+
+    Of two beats that both believe they lead one moves the cursor of an entry, and the other sends nothing of
+    it. A message that the broker does not take now is sent by the sweeper. A signal is heard afterwards.
+    """
+    with _undisturbed():
+        with store.together():
+            _write(works, now, store)
+            _count([work for work in works if work.written], now, store)
+            _disable([work.entry for work in works if _is_done(work)], store)
+        committed = time.monotonic()
+        written = [(work.entry, *each) for work in works for each in work.written]
+        _note(_send(written, committed), store)
+        for work in works:
+            _take_note(work, store)
+    return len(written)
+
+
+def disable(entry: CursorEntry, store: LedgerStore) -> None:
+    """An entry that has nothing more to send."""
+    _disable([entry], store)
+
+
+def _write(works: Sequence[Work], now: datetime, store: LedgerStore) -> None:
+    """The cursors first: their rows stay locked until the transaction ends."""
+    cursors = held([work.entry for work in works], now=now, store=store)
+    for work in works:
+        work.written = []
+        cursor = cursors.get(work.entry.model.pk)
+        work.overtaken = cursor is None
+        if cursor is not None:
+            cursor.last_due_at = work.due.cursor and stored(work.due.cursor)
+            _reserve(work, cursor, store)
+    move(list(cursors.values()), store)
+
+
+def _reserve(work: Work, cursor: BeatCursor, store: LedgerStore) -> None:
+    for each in work.occurrences:
+        cursor.last_digest = each.call.identity.digest
+        token = store.reserve_new(each.call, wait=each.wait, sends=0)
+        if token is not None:  # else it was sent before its cursor was set back
+            work.written.append((each, token))
+
+
+def _is_done(work: Work) -> bool:
+    ran = bool(work.occurrences) and work.entry.model.one_off
+    return not work.overtaken and (work.is_over or ran)
+
+
+def _count(works: list[Work], now: datetime, store: LedgerStore) -> None:
+    """For people; never the whole row, which somebody may be editing."""
+    runs: dict[int, list[int]] = {}
+    for work in works:
+        runs.setdefault(len(work.written), []).append(work.entry.model.pk)
+    for number, ids in runs.items():
+        _tasks(ids, store).update(last_run_at=stored(now), total_run_count=F("total_run_count") + number)
+
+
+def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
+    """Enabled again it begins anew, as any other that was disabled."""
+    ids = [entry.model.pk for entry in entries]
+    if ids:
+        _tasks(ids, store).update(enabled=False)
+        BeatCursor.objects.using(store.connection.alias).filter(pk__in=ids).update(schedule="")
+
+
+def _tasks(ids: list[int], store: LedgerStore) -> Any:
+    return PeriodicTask._default_manager.using(store.connection.alias).filter(pk__in=ids)
+
+
+def _take_note(work: Work, store: LedgerStore) -> None:
+    entry = work.entry
+    if work.overtaken:
+        read_again(entry, store)
+        return
+    entry.last_due_at = work.due.cursor
+    entry.model.enabled = not _is_done(work)
+    if work.due.dropped:
+        logger.warning(
+            "%s: %d missed occurrence(s) were passed over (misfire: %s)",
+            entry.name,
+            work.due.dropped,
+            entry.misfire,
+        )
+
+
+def _is_running(entry: CursorEntry, store: LedgerStore) -> bool:
+    alias = store.connection.alias
+    last = BeatCursor.objects.using(alias).filter(pk=entry.model.pk).values("last_digest")
+    return IdempotencyKey.objects.using(alias).filter(digest__in=last, state__in=LIVE).exists()
+
+
+def _send(written: list[tuple[CursorEntry, Occurrence, int]], committed: float) -> list[Ending]:
+    """Hand the messages to the broker; what is to be written down about them."""
+    endings = []
+    for entry, each, token in written:
+        is_sent_only = each.message.is_sent_only
+        if is_sent_only and time.monotonic() - committed > UNSENT / 2:
+            break  # this process slept: the sweeper may be sending it already
+        is_sent = relay.send(entry.app, each.message)
+        if not is_sent or is_sent_only:
+            endings.append(Ending(each.call.identity.digest, token, is_sent))
+    return endings
+
+
+def _note(endings: list[Ending], store: LedgerStore) -> None:
+    """Where this fails the sweeper sends the messages again."""
+    if not endings:
+        return
+    try:
+        with store.together():
+            for token in {each.token for each in endings if each.is_sent}:
+                digests = [each.digest for each in endings if each.is_sent and each.token == token]
+                store.sent(digests, token=token, retention=kept())
+            for each in endings:
+                if not each.is_sent:
+                    store.send_failed(each.digest, token=each.token)
+    except DatabaseError as error:
+        logger.warning("What became of %d message(s) was not written down (%s)", len(endings), error)
+
+
+def kept() -> int:
+    """Seconds for which the key of a message that was sent is kept: a cursor that is set back meets it."""
+    return max(settings().retention, settings().redelivery_window)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Celery's beat ends inside the handler of a signal, which must not fall between commit and sending."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,107 @@
+"""One periodic task as beat sees it: what to send, and on which grid."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from celery import schedules
+from django_celery_beat.schedulers import ModelEntry
+
+from ..conf import settings
+from ..exceptions import ConfigurationError
+from .clock import aware
+from .grid import Grid
+from .misfire import Misfire
+
+#: A header of the periodic task, for beat alone: {"idempotent_beat": {"misfire": "all", "overlap": "skip"}}.
+OWN = "idempotent_beat"
+#: An entry that was saved so shortly ago begins when it was saved, and not when beat noticed.
+RECENT = timedelta(minutes=5)
+
+
+class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
+    """An entry whose times are those of its grid; ``last_run_at`` is for people only.
+
+    Raises ConfigurationError for a wrong word in the header ``idempotent_beat``, and what
+    django-celery-beat raises for a periodic task that cannot be read.
+    """
+
+    def __init__(self, model: Any, app: Any = None) -> None:
+        #: When it was sent last, by whichever scheduler; the base class overwrites the model's.
+        self.ran_at = None if model.last_run_at is None else aware(model.last_run_at)
+        super().__init__(model, app=app)
+        own = self.options["headers"].pop(OWN, None) or {}
+        self.misfire = Misfire(_word(own, "misfire", settings().misfire, [*Misfire]))
+        self.skips_overlap = _word(own, "overlap", "run", ["run", "skip"]) == "skip"
+        self.last_due_at: datetime | None = None
+        #: Whether it had no cursor until now.
+        self.is_new = False
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The entry's nominal times."""
+        return Grid(self.schedule, start=self.start)
+
+    @cached_property
+    def start(self) -> datetime | None:
+        """From when it counts, if that was said."""
+        moment = self.model.start_time
+        return None if moment is None else aware(moment)
+
+    @cached_property
+    def ends(self) -> datetime | None:
+        """From when it no longer counts, if that was said."""
+        moment = self.model.expires
+        return None if moment is None else aware(moment)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What the grid depends on; another one starts the grid anew."""
+        every = getattr(self.schedule, "run_every", None)
+        what = repr(self.schedule) if every is None else every.total_seconds()
+        return sha256(repr((type(self.schedule).__name__, what, self.start)).encode()).hexdigest()
+
+    def first_cursor(self, now: datetime) -> datetime | None:
+        """The cursor of an entry that has none: where another scheduler left off, or its beginning."""
+        if self.model.total_run_count and self.ran_at is not None and self.grid.once is None:
+            return self.grid.floor(min(self.ran_at, now))
+        if self.start is not None and self.grid.every is not None and self.ran_at is None:
+            return None  # its start, however long ago, is its first time
+        return self.cursor_anew(now)
+
+    def cursor_anew(self, now: datetime) -> datetime | None:
+        """The cursor of an entry that was edited or enabled again: nothing from before is due."""
+        saved = aware(self.model.date_changed)
+        begin = saved if now - RECENT <= saved <= now else now
+        if self.grid.once is not None or (self.start is not None and self.start > begin):
+            return None
+        return self.grid.floor(begin)
+
+    @property
+    def has_run_once(self) -> bool:
+        """Whether another scheduler has sent this entry, which is to run once, and had yet to disable it."""
+        return bool(self.model.one_off and self.model.total_run_count)
+
+    def is_over(self, due: datetime, now: datetime) -> bool:
+        """Whether this time is past the entry's own end, or crontab's deadline for late starts."""
+        if self.ends is not None and max(due, now) >= self.ends:
+            return True
+        limit = self.app.conf.beat_cron_starting_deadline
+        is_crontab = isinstance(self.schedule, schedules.crontab)
+        return is_crontab and limit is not None and (now - due).total_seconds() > limit
+
+    def expires_at(self, now: datetime) -> datetime | None:
+        """When a message of it is no longer worth a run."""
+        seconds = self.model.expire_seconds
+        return self.ends if seconds is None else now + timedelta(seconds=seconds)
+
+
+def _word(own: Any, name: str, default: str, words: list[str]) -> str:
+    word = own.get(name, default) if isinstance(own, dict) else own
+    if word not in words:
+        msg = f"The header {OWN!r} has {own!r}; {name!r} in it must be one of {', '.join(words)}."
+        raise ConfigurationError(msg)
+    return str(word)

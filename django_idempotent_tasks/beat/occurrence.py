@@ -1,0 +1,106 @@
+"""One occurrence of a periodic task as a call: its key is the periodic task and its nominal time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from ..conf import settings
+from ..exceptions import ConfigurationError
+from ..header import to_header
+from ..identity import stated_digest
+from ..message import HEADER, SENT_ONLY, Message
+from ..outcomes import Call, Identity
+from .entry import CursorEntry
+
+#: Seconds after which the sweeper sends what this beat has written down and not sent, of a task that is not
+#: ours: nobody claims it, so no queue has to be waited for.
+UNSENT = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """What the ledger keeps, and what the broker gets; ``wait`` is when the sweeper looks first."""
+
+    call: Call
+    message: Message
+    wait: int
+
+
+def occurrence(entry: CursorEntry, due: datetime, *, now: datetime) -> Occurrence:
+    """The occurrence at ``due``.
+
+    Raises ConfigurationError for what cannot be stored, and for a task with a wrong option.
+    """
+    key_text = f"beat:{entry.model.pk}:{due.isoformat()}"
+    digest = stated_digest(entry.task, idempotency_key=key_text, scope=None)
+    task_id = str(uuid5(NAMESPACE_OID, digest.hex))
+    task = entry.app.tasks.get(entry.task)
+    is_ours = _is_ours(task, entry)
+    identity = Identity(digest, None, key_text, None)
+    header = to_header(identity, task_name=entry.task, task_id=task_id, reserved=is_ours)
+    if not is_ours:
+        # The row's key is not the one in the header: only the workers may know that the task is ours, and
+        # then they claim that one.
+        identity = Identity(uuid5(NAMESPACE_OID, f"sent {digest.hex}"), None, key_text, None)
+        header[SENT_ONLY] = True
+    message = _message(entry, task, due, now, {"task_id": task_id}, header)
+    wait = settings().republish_after
+    return Occurrence(
+        Call(identity, entry.task, task_id, _encoded(entry, message)),
+        message,
+        wait if is_ours else min(wait, UNSENT),
+    )
+
+
+def _is_ours(task: Any, entry: CursorEntry) -> bool:
+    if not getattr(task, "idempotency_guarded", False):
+        return False
+    error = getattr(task, "idempotency_error", None)
+    if error is not None:
+        raise error
+    if task.idempotency_policy.sensitive and (entry.args or entry.kwargs):
+        msg = (
+            f"{entry.task} has sensitive arguments, which are not stored: beat cannot send them. Pass an id."
+        )
+        raise ConfigurationError(msg)
+    return True
+
+
+def _message(
+    entry: CursorEntry,
+    task: Any,
+    due: datetime,
+    now: datetime,
+    options: dict[str, Any],
+    header: dict[str, Any],
+) -> Message:
+    """As ``celery beat`` sends it: options of the task, then those of the entry."""
+    if task is not None:
+        own = dict(task._get_exec_options())  # noqa: SLF001  as Celery's own apply_async
+        options = {**own, "ignore_result": task.ignore_result, **options}
+    options = {**options, **entry.options, "expires": entry.expires_at(now)}
+    if task is not None:
+        options["shadow"] = task.shadow_name(entry.args, entry.kwargs, options)
+    options["headers"] = {
+        "celery_beat_task": True,
+        **(options.get("headers") or {}),
+        "periodic_due_at": due.isoformat(),
+        HEADER: header,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return Message.to_reserve(entry.task, entry.args, entry.kwargs, given)
+
+
+def _encoded(entry: CursorEntry, message: Message) -> str:
+    limit = settings().max_payload
+    text = message.encode(limit=limit)
+    if text is None:
+        problem = (
+            f"its {message.not_json()} is not JSON" if message.not_json() else f"above MAX_PAYLOAD ({limit})"
+        )
+        msg = f"{entry.name}: this message cannot be stored, {problem}; pass an id or a name instead."
+        raise ConfigurationError(msg)
+    return text

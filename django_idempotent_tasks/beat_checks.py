@@ -1,0 +1,46 @@
+"""Whether beat can run here: it reads no database."""
+
+from __future__ import annotations
+
+from django.apps import apps
+from django.core import checks
+from django.db import router
+
+from .conf import settings
+from .exceptions import ConfigurationError
+
+ID = "django_idempotent_tasks"
+BEAT = "django_celery_beat"
+
+
+def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
+    """E004: periodic tasks are in another database than the ledger, so that beat cannot send them once."""
+    if not apps.is_installed(BEAT) or not _are_settings_read():
+        return []
+    problem = beat_problem()
+    return [] if problem is None else [checks.Error(problem, id=f"{ID}.E004")]
+
+
+def beat_problem() -> str | None:
+    """Why our beat cannot run here, and the remedy; None when it can."""
+    if not apps.is_installed(BEAT):
+        return (
+            "Beat needs django-celery-beat: pip install 'django-idempotent-tasks[beat]', add"
+            f" {BEAT!r} to INSTALLED_APPS and migrate."
+        )
+    periodic = router.db_for_write(apps.get_model(BEAT, "PeriodicTask"))
+    if periodic == settings().database:
+        return None
+    return (
+        f"Periodic tasks are in the database {periodic!r} and the ledger in {settings().database!r}; one"
+        " transaction must hold both. Route django_celery_beat to the ledger's database, or set"
+        f" IDEMPOTENT_TASKS['DATABASE'] to {periodic!r}."
+    )
+
+
+def _are_settings_read() -> bool:
+    try:
+        settings()
+    except ConfigurationError:
+        return False
+    return True

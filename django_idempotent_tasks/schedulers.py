@@ -1,0 +1,220 @@
+"""``celery beat -S django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler``."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+from django.db import Error as DatabaseError
+from django.db import OperationalError
+
+from . import signals
+from .beat_checks import beat_problem
+from .exceptions import ConfigurationError
+from .moments import database_now
+from .stores import LedgerStore, get_store
+
+_problem = beat_problem()
+if _problem is not None:
+    raise ConfigurationError(_problem)
+
+from django_celery_beat.schedulers import DatabaseScheduler  # noqa: E402  it needs to be installed
+
+from .beat.clock import Clock  # noqa: E402
+from .beat.cursors import place  # noqa: E402
+from .beat.dispatch import Work, disable, dispatch, due_work  # noqa: E402
+from .beat.duty import DUTY, LEASE, PACE, READ_AGAIN, STANDBY  # noqa: E402
+from .beat.entries import Entries  # noqa: E402
+from .beat.entry import CursorEntry  # noqa: E402
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Seconds that one tick sends before it looks at its lease again.
+LONGEST_TICK = 1.0
+#: Seconds of rest after an error, and until an entry that cannot be sent is tried again.
+REST = 2.0
+AGAIN = timedelta(seconds=30)
+#: Entries of one transaction.
+BITE = 50
+
+
+class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc]  # it ships no types
+    """Start as many as you like: one leads, the others stand by, and each occurrence is sent once.
+
+    Leading is an economy. What keeps an occurrence single is its key: the periodic task and its
+    nominal time, claimed together with the cursor that the next time is computed from.
+    """
+
+    Entry = CursorEntry
+
+    def __init__(self, app: Any, *args: Any, **kwargs: Any) -> None:
+        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{uuid4().hex[:12]}"
+        self._entries = Entries(app)
+        self._clock = Clock()
+        self._leads = self._is_set_up = False
+        self._renew_at = self._read_at = 0.0
+        self._due: list[tuple[datetime, int, CursorEntry]] = []
+        self._order = count()
+        self._marked_at: datetime | None = None
+        super().__init__(app, *args, **kwargs)
+
+    def tick(self, *_args: Any, **_kwargs: Any) -> float:
+        """Send what is due, if this beat leads; seconds until the next look. Never raises an error."""
+        try:
+            return min(self._tick(), float(self.max_interval))
+        except DatabaseError as error:
+            logger.warning("Beat cannot reach the database (%s); it goes on trying", error)
+        except Exception:
+            logger.exception("A tick of beat failed; the next one begins anew")
+        self._leads, self._renew_at = False, 0.0
+        get_store().connection.close()
+        return REST
+
+    def close(self) -> None:
+        """Hand the lead over at once. May be called in a signal handler, amid a statement of this process."""
+        if self._leads:
+            self._leads = False
+            try:
+                with get_store().side_connection() as store:
+                    store.resign(DUTY, holder=self.holder)
+            except DatabaseError:
+                logger.warning("Beat could not give up its lead; a standby takes over within %d s", LEASE)
+        super().close()
+
+    def setup_schedule(self) -> None:
+        """Nothing yet: the leader's first tick does it, which a database that is down only delays."""
+
+    @property
+    def schedule(self) -> dict[str, CursorEntry]:
+        """The entries as they were read last, by name."""
+        return self._entries.by_name()
+
+    def sync(self) -> None:
+        """Nothing is kept in memory that would have to be written."""
+
+    def schedule_changed(self) -> bool:
+        """Whether the marker says that an entry was saved or deleted. Raises what the database raises."""
+        before, self._marked_at = self._marked_at, self.Changes.last_change()
+        return before != self._marked_at
+
+    def _tick(self) -> float:
+        store = get_store()
+        if not _answers(store):  # cut since the last tick
+            store.connection.close()
+        if not self._lead(store):
+            return STANDBY
+        if not self._is_set_up:
+            super().setup_schedule()  # it only logs what the database raises
+            self._is_set_up = _answers(store)
+        self._read(store)
+        now, end = self._clock.now(), time.monotonic() + LONGEST_TICK
+        while self._due and self._due[0][0] <= now:
+            self._carry_out(self._pop(now), now, store)
+            if time.monotonic() > end:
+                return 0
+        return min((self._due[0][0] - now).total_seconds(), PACE) if self._due else PACE
+
+    def _lead(self, store: LedgerStore) -> bool:
+        """Take or renew the lease; the database's clock is read along with it."""
+        now = time.monotonic()
+        if self._leads and now < self._renew_at:
+            return True
+        leads = store.lead(DUTY, holder=self.holder, lease=LEASE)
+        back = self._clock.set(database_now(store))
+        if leads and not self._leads:
+            logger.info("Beat %s leads", self.holder)
+            signals.leader_changed.send_robust(sender=None, name=DUTY, holder=self.holder)
+        if back.total_seconds() > READ_AGAIN or not self._leads:
+            self._read_at = 0.0
+        self._leads, self._renew_at = leads, now + PACE
+        return leads
+
+    def _read(self, store: LedgerStore) -> None:
+        now = time.monotonic()
+        if not self.schedule_changed() and now < self._read_at:
+            return
+        moment = self._clock.now()
+        entries = self._entries.read()
+        place(entries, now=moment, store=store)
+        self._read_at = now + READ_AGAIN
+        self._due = []
+        for entry in entries:
+            if entry.has_run_once and entry.is_new:
+                disable(entry, store)
+                self._entries.forget(entry)
+            else:
+                self._push(entry)
+
+    def _push(self, entry: CursorEntry, *, not_before: datetime | None = None) -> None:
+        """Into the heap by its next time; one that has none that can be computed must not stop the others."""
+        if not entry.model.enabled:
+            self._entries.forget(entry)
+            return
+        try:
+            due = entry.grid.after(entry.last_due_at)
+        except Exception:
+            logger.exception("Beat cannot compute the next time of %s; it is left out", entry.name)
+            return
+        if due is not None:
+            when = due if not_before is None else max(due, not_before)
+            heapq.heappush(self._due, (when, next(self._order), entry))
+
+    def _pop(self, now: datetime) -> list[CursorEntry]:
+        entries: list[CursorEntry] = []
+        while self._due and self._due[0][0] <= now and len(entries) < BITE:
+            entries.append(heapq.heappop(self._due)[2])
+        return entries
+
+    def _carry_out(self, entries: list[CursorEntry], now: datetime, store: LedgerStore) -> None:
+        works = [work for entry in entries if (work := self._work_of(entry, now, store)) is not None]
+        try:
+            self._dispatch(works, now, store)
+        except DatabaseError:
+            if not _answers(store):
+                raise
+            for work in works:  # one of them is to blame
+                self._dispatch_alone(work, now, store)
+
+    def _work_of(self, entry: CursorEntry, now: datetime, store: LedgerStore) -> Work | None:
+        try:
+            work = due_work(entry, now=now, store=store)
+        except DatabaseError:
+            raise
+        except Exception:
+            logger.exception("Beat cannot send %s; it tries again soon", entry.name)
+            self._push(entry, not_before=now + AGAIN)
+            return None
+        if work is None:
+            self._push(entry, not_before=now + AGAIN)
+        return work
+
+    def _dispatch(self, works: Iterable[Work], now: datetime, store: LedgerStore) -> None:
+        works = list(works)
+        dispatch(works, now=now, store=store)
+        for work in works:
+            if work.written:
+                logger.info("Sent %d occurrence(s) of %s", len(work.written), work.entry.name)
+            self._push(work.entry, not_before=now)
+
+    def _dispatch_alone(self, work: Work, now: datetime, store: LedgerStore) -> None:
+        try:
+            self._dispatch([work], now, store)
+        except DatabaseError as error:
+            if not _answers(store):
+                raise
+            logger.exception("Beat cannot write down %s; it tries again soon", work.entry.name)
+            soon = isinstance(error, OperationalError)  # a lock, most likely
+            self._push(work.entry, not_before=now + (timedelta(seconds=REST) if soon else AGAIN))
+
+
+def _answers(store: LedgerStore) -> bool:
+    connection = store.connection
+    return connection.connection is not None and bool(connection.is_usable())

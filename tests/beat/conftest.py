@@ -1,0 +1,17 @@
+"""What the tests of beat share."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("django_celery_beat")
+
+from django_idempotent_tasks.relay import relay
+from tests.beat.bench import Bench
+
+
+@pytest.fixture
+def bench(transactional_db: None) -> Bench:  # noqa: ARG001  beat commits
+    """Beats on an empty database and a queue of their own."""
+    relay.forget()
+    return Bench()

@@ -1,0 +1,90 @@
+"""Real beats: one leads, the next one takes over, and the grid has no hole and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("django_celery_beat")
+
+from tests.support.beats import OURS, Beat, Beats, beats
+from tests.support.processes import pause
+from tests.support.site import Site
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.process
+
+QUEUE = "unread"
+SECOND = timedelta(seconds=1)
+LEASE = 3
+
+
+@pytest.fixture
+def running(own_site: Site, tmp_path: Path) -> Iterator[Beats]:
+    """No beat yet; an entry of each second, whose messages nobody takes."""
+    alias, url = own_site.rows.alias, own_site.database_url
+    with beats(alias, url, own_site.broker, tmp_path, PROJ_BEAT_LEASE=str(LEASE)) as found:
+        own_site.broker.client.delete(own_site.broker.prefix + QUEUE)
+        entry = found.entry("secondly", every=1, task="proj.plain_beaten", queue=QUEUE)
+        yield found
+        found.close()
+        entry.delete()
+
+
+def is_whole(sent: list[datetime]) -> bool:
+    """Each second from the first to the last, once."""
+    assert sent == [sent[0] + number * SECOND for number in range(len(sent))]
+    return True
+
+
+def follows(running: Beats, gone: Beat, *, within: float) -> Beat:
+    """Another one leads, and sends."""
+    leader = running.wait_for_leader(within=within, but=gone)
+    running.wait_for_sent(QUEUE, len(running.sent(QUEUE)) + 2)
+    return leader
+
+
+def test_the_next_beat_takes_over_after_a_stop_a_kill_and_a_pause_and_the_grid_is_whole(
+    running: Beats,
+) -> None:
+    running.start(2)
+    running.wait_for_sent(QUEUE, 2)
+    first = running.wait_for_leader(within=30)
+    first.terminate()
+    assert first.wait() == 0
+    second = follows(running, first, within=5)
+    running.start(2)
+    second.kill()
+    third = follows(running, second, within=LEASE + 10)
+    pause(third.process.pid)
+    fourth = follows(running, third, within=LEASE + 10)
+    assert is_whole(running.sent(QUEUE))
+
+    third.resume()
+    sleeper = len(running.sent(QUEUE))
+    running.wait_for_sent(QUEUE, sleeper + 3)
+    assert is_whole(running.sent(QUEUE))
+    assert running.leader() is fourth, "who was paused stands by"
+
+
+@pytest.mark.slow
+def test_a_beat_inside_a_worker_stands_by_as_any_other(running: Beats, own_site: Site) -> None:
+    running.start(1)
+    running.wait_for_sent(QUEUE, 1)
+    with own_site.running("with-beat", "--concurrency", "1", "--beat", "--scheduler", OURS):
+        running.beats[0].kill()
+        count = len(running.sent(QUEUE))
+        running.wait_for_sent(QUEUE, count + 3, within=40)
+    assert is_whole(running.sent(QUEUE))
+
+
+def test_beat_is_stopped_by_a_signal_at_once_also_while_it_stands_by(running: Beats) -> None:
+    leader, *others = running.start(2)
+    running.wait_for_leader(within=30)
+    for beat in (*others, leader):
+        beat.terminate()
+        assert beat.wait(within=10) == 0
+    eventually(lambda: running.leader() is None, "nobody leads")
