@@ -252,6 +252,8 @@ def test_sensitive_arguments_are_not_written_into_the_ledger_by_beat(bench: Benc
 
 def test_our_beat_says_what_it_needs_where_it_cannot_run(settings: Any) -> None:
 
+    from django_idempotent_tasks import beat_checks  # noqa: PLC0415
+
     settings.DATABASE_ROUTERS = ["tests.beat.test_trouble.Elsewhere"]
     (problem,) = beat_checks.check_beat()
     assert (problem.id, "one transaction" in problem.msg) == ("django_idempotent_tasks.E004", True)
