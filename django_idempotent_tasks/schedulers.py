@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -42,8 +42,9 @@ LONGEST_TICK = 1.0
 #: Seconds of rest after an error, and until an entry that cannot be sent is tried again.
 REST = 2.0
 AGAIN = timedelta(seconds=30)
-#: Entries of one transaction.
+#: Entries of one transaction, and its occurrences, whose number the store's locks bound.
 BITE = 50
+MOST = 500
 
 
 class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc]  # it ships no types
@@ -159,7 +160,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             self._entries.forget(entry)
             return
         try:
-            due = entry.grid.after(entry.last_due_at)
+            due = entry.next_due
         except Exception:
             logger.exception("Beat cannot compute the next time of %s; it is left out", entry.name)
             return
@@ -175,13 +176,14 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     def _carry_out(self, entries: list[CursorEntry], now: datetime, store: LedgerStore) -> None:
         works = [work for entry in entries if (work := self._work_of(entry, now, store)) is not None]
-        try:
-            self._dispatch(works, now, store)
-        except DatabaseError:
-            if not _answers(store):
-                raise
-            for work in works:  # one of them is to blame
-                self._dispatch_alone(work, now, store)
+        for some in _bites(works):
+            try:
+                self._dispatch(some, now, store)
+            except DatabaseError:
+                if not _answers(store):
+                    raise
+                for work in some:  # one of them is to blame
+                    self._dispatch_alone(work, now, store)
 
     def _work_of(self, entry: CursorEntry, now: datetime, store: LedgerStore) -> Work | None:
         try:
@@ -196,8 +198,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             self._push(entry, not_before=now + AGAIN)
         return work
 
-    def _dispatch(self, works: Iterable[Work], now: datetime, store: LedgerStore) -> None:
-        works = list(works)
+    def _dispatch(self, works: list[Work], now: datetime, store: LedgerStore) -> None:
         dispatch(works, now=now, store=store)
         for work in works:
             if work.written:
@@ -213,6 +214,17 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             logger.exception("Beat cannot write down %s; it tries again soon", work.entry.name)
             soon = isinstance(error, OperationalError)  # a lock, most likely
             self._push(work.entry, not_before=now + (timedelta(seconds=REST) if soon else AGAIN))
+
+
+def _bites(works: list[Work]) -> Iterator[list[Work]]:
+    bite: list[Work] = []
+    for work in works:
+        if bite and sum(len(each.occurrences) for each in (*bite, work)) > MOST:
+            yield bite
+            bite = []
+        bite.append(work)
+    if bite:
+        yield bite
 
 
 def _answers(store: LedgerStore) -> bool:

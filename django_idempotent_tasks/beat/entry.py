@@ -39,6 +39,7 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         self.last_due_at: datetime | None = None
         #: Whether it had no cursor until now.
         self.is_new = False
+        self._next: tuple[datetime | None, datetime | None] | None = None
 
     @cached_property
     def grid(self) -> Grid:
@@ -63,6 +64,13 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         every = getattr(self.schedule, "run_every", None)
         what = repr(self.schedule) if every is None else every.total_seconds()
         return sha256(repr((type(self.schedule).__name__, what, self.start)).encode()).hexdigest()
+
+    @property
+    def next_due(self) -> datetime | None:
+        """The time after its last one; None when there is none. Raises what the schedule raises."""
+        if self._next is None or self._next[0] != self.last_due_at:
+            self._next = (self.last_due_at, self.grid.after(self.last_due_at))
+        return self._next[1]
 
     def first_cursor(self, now: datetime) -> datetime | None:
         """The cursor of an entry that has none: where another scheduler left off, or its beginning."""

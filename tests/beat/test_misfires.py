@@ -94,6 +94,16 @@ def test_catching_up_does_not_hold_up_what_is_due_now(bench: Bench, monkeypatch:
     assert bench.names() == ["many"] * (600 - 20)
 
 
+def test_many_that_catch_up_together_do_so_in_small_transactions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_idempotent_tasks.schedulers.MOST", 15)
+    for number in range(4):
+        bench.every(10, f"{number}", headers=OWN.format("all"))
+    down(bench, 100)
+    assert bench.names() == sorted([*"0123"] * 10)
+
+
 def test_an_idempotent_task_is_not_sent_while_its_last_occurrence_is_unfinished_where_that_was_asked(
     bench: Bench,
 ) -> None:

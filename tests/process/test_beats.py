@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("django_celery_beat")
 
-from tests.support.beats import OURS, Beat, Beats, beats
+from tests.support.beats import OURS, Beat, Beats, IdemBeat, beats
 from tests.support.processes import pause
 from tests.support.site import Site
 from tests.support.waiting import eventually
@@ -81,10 +81,12 @@ def test_a_beat_inside_a_worker_stands_by_as_any_other(running: Beats, own_site:
     assert is_whole(running.sent(QUEUE))
 
 
-def test_beat_is_stopped_by_a_signal_at_once_also_while_it_stands_by(running: Beats) -> None:
-    leader, *others = running.start(2)
-    running.wait_for_leader(within=30)
-    for beat in (*others, leader):
+def test_idem_beat_sends_and_ends_at_a_signal_also_while_it_stands_by(running: Beats) -> None:
+    running.start(2, kind=IdemBeat)
+    running.wait_for_sent(QUEUE, 1)
+    leader = running.wait_for_leader(within=30)
+    for beat in sorted(running.beats, key=lambda each: each is leader):
         beat.terminate()
-        assert beat.wait(within=10) == 0
+        assert beat.wait(within=15) == 0
+        assert "the lead is free" in beat.text()
     eventually(lambda: running.leader() is None, "nobody leads")

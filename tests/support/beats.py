@@ -35,6 +35,13 @@ class Beat(Worker):
         return "beat: Starting..." in self.text()[self._begin :]
 
 
+class IdemBeat(Beat):
+    """One ``manage.py idem beat``."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "django", "idem", "beat"]
+
+
 class Beats:
     """Some beats on one database and one broker; ``alias`` is the database for the tests."""
 
@@ -52,18 +59,18 @@ class Beats:
         }
         self.beats: list[Beat] = []
 
-    def start(self, number: int, *, scheduler: str = OURS) -> list[Beat]:
+    def start(self, number: int, *, scheduler: str = OURS, kind: type[Beat] = Beat) -> list[Beat]:
         """Start so many more."""
         first = len(self.beats)
-        started = [self._make(f"beat-{first + each}", scheduler) for each in range(number)]
+        started = [self._make(f"beat-{first + each}", scheduler, kind) for each in range(number)]
         for beat in started:
             beat.launch()
         for beat in started:
             beat.wait_until_ready()
         return started
 
-    def _make(self, name: str, scheduler: str) -> Beat:
-        beat = Beat(name, self.directory / f"{name}.log", scheduler, environment=self.environment)
+    def _make(self, name: str, scheduler: str, kind: type[Beat]) -> Beat:
+        beat = kind(name, self.directory / f"{name}.log", scheduler, environment=self.environment)
         self.beats.append(beat)
         return beat
 
