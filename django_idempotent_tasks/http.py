@@ -1,0 +1,216 @@
+"""The header ``Idempotency-Key`` over HTTP: submit once, refuse a second click, ask about a job, cancel it.
+
+Problems are ``application/problem+json`` (RFC 9457). The header's value is a structured-field string
+or the bare characters of one (RFC 8941, 3.3.3), at most 255 of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import NoReverseMatch, reverse
+from django.views import View
+
+from . import jobs
+from .exceptions import InvalidKey, KeyReused
+from .models import IdempotencyKey
+from .states import LIVE, State
+
+HEADER = "Idempotency-Key"
+LIMIT = 255
+#: While the ledger does not answer.
+SOON = {"Retry-After": "5"}
+_QUOTED = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+_BARE = re.compile(r"[\x21-\x7e]+")
+
+
+class _Refused(Exception):
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__()
+        self.response = response
+
+
+def submit_response(
+    request: HttpRequest,
+    task: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    scope: str | None = None,
+    key: str | None = None,
+) -> HttpResponse:
+    """Reserve a call of ``task`` under the request's key, and answer for it.
+
+    The key is ``key``, else the header ``Idempotency-Key``. It is bound to ``scope``, else to the
+    signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
+    is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
+    tells); 422 for another payload under the key; 400 without a key, or with a bad one; 401 without a
+    scope or a user; 503 when the ledger does not answer, and then nothing was written.
+    """
+    try:
+        return _submitted(task, kwargs, key or _key_of(request), scope=_scope_of(request, scope))
+    except _Refused as refused:
+        return refused.response
+
+
+async def asubmit_response(
+    request: HttpRequest, task: Any, kwargs: Mapping[str, Any], **named: Any
+) -> HttpResponse:
+    """:func:`submit_response` for asynchronous views."""
+    return await sync_to_async(partial(submit_response, request, task, kwargs, **named))()
+
+
+def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) -> HttpResponse:
+    try:
+        submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
+        row = None if submission.result is None else jobs.find(submission.result.id)
+    except (KeyReused, InvalidKey, DatabaseError) as error:
+        return _not_accepted(error)
+    if row is None:  # another open transaction has the key
+        return _held(None)
+    if submission.created:
+        return _job(row, 202)
+    return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
+
+
+def _not_accepted(error: Exception) -> HttpResponse:
+    """Nothing was written."""
+    if isinstance(error, KeyReused):
+        text = f"This {HEADER} was used with another request. Take a new one for new work."
+        return problem(422, "key-reused", text)
+    if isinstance(error, InvalidKey):
+        return problem(400, "invalid-key", str(error))
+    return problem(503, "ledger-down", "The request was not accepted. Send it again.", SOON)
+
+
+def _held(row: IdempotencyKey | None) -> HttpResponse:
+    """The work is accepted and not finished: the same request may be sent again, to the same answer."""
+    headers = {"Retry-After": str(jobs.retry_after(row))}
+    if row is None:
+        return problem(409, "in-progress", "The same request is just being accepted.", headers)
+    text = "The same request is being worked on."
+    return problem(409, "in-progress", text, headers | _location(row), job=_document(row))
+
+
+def _job(row: IdempotencyKey, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return JsonResponse(_document(row), status=status, headers={**_location(row), **(headers or {})})
+
+
+def _document(row: IdempotencyKey) -> dict[str, Any]:
+    return jobs.document(row) | {"cancel_url": _url("cancel", row.task_id) if row.state in LIVE else None}
+
+
+def _location(row: IdempotencyKey) -> dict[str, str]:
+    url = _url("status", row.task_id)
+    return {} if url is None else {"Location": url}
+
+
+def _url(name: str, task_id: str) -> str | None:
+    """None in a project that has its own way to tell about jobs."""
+    try:
+        return reverse(f"idempotent_tasks:{name}", args=[task_id])
+    except NoReverseMatch:
+        return None
+
+
+def _key_of(request: HttpRequest) -> str:
+    value = (request.headers.get(HEADER) or "").strip()
+    if not value:
+        raise _Refused(problem(400, "key-missing", f"Send a header {HEADER} that is new for new work."))
+    quoted = _QUOTED.fullmatch(value)
+    key = re.sub(r'\\(["\\])', r"\1", quoted[1]) if quoted else value
+    if not key or len(key) > LIMIT or not (quoted or _BARE.fullmatch(value)) or (not quoted and '"' in value):
+        text = f"{HEADER} must be 1 to {LIMIT} visible ASCII characters, in double quotes or without."
+        raise _Refused(problem(400, "key-malformed", text))
+    return key
+
+
+def _scope_of(request: HttpRequest, scope: str | None) -> str:
+    """Whose key it is: keys of others are neither seen nor disturbed."""
+    if scope is not None:
+        return scope
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to somebody."))
+    return user_scope(user)
+
+
+def user_scope(user: Any) -> str:
+    """The scope of a signed-in user's keys."""
+    return f"user:{user.pk}"
+
+
+def problem(
+    status: int,
+    kind: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    job: dict[str, Any] | None = None,
+) -> HttpResponse:
+    """A problem document; ``job`` is the one that has the key."""
+    content: dict[str, Any] = {"type": f"urn:django-idempotent-tasks:{kind}", "status": status}
+    content |= {"detail": detail} | ({} if job is None else {"job": job})
+    return JsonResponse(
+        content, status=status, content_type="application/problem+json", headers={**(headers or {})}
+    )
+
+
+class JobView(View):
+    """What the views of a job share. Who may see it is the project's to say; nobody may by default."""
+
+    def may_see(self, request: HttpRequest, key: IdempotencyKey) -> bool:
+        """Whether this request may know of the job: by default only the user that the key is bound to."""
+        user = getattr(request, "user", None)
+        return user is not None and user.is_authenticated and key.scope == user_scope(user)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        except ObjectDoesNotExist:  # also where it may not be seen: who asks must not learn that it is there
+            return problem(404, "not-found", "There is no such job, or it is not yours.")
+        except DatabaseError:
+            return problem(503, "ledger-down", "Ask again.", SOON)
+
+    def visible(self, request: HttpRequest, task_id: str) -> IdempotencyKey:
+        """The key of a call that this request may see; raises ``DoesNotExist``."""
+        key = jobs.find(task_id)
+        if key is None or not self.may_see(request, key):
+            raise IdempotencyKey.DoesNotExist
+        return key
+
+
+class JobStatusView(JobView):
+    """``GET``: the job's document; 404 for one that is unknown or another's."""
+
+    http_method_names = ["get", "head", "options"]
+
+    def get(self, request: HttpRequest, task_id: str) -> HttpResponse:
+        replaced = None if jobs.find(task_id) else jobs.find_replaced(task_id)
+        if replaced is not None and self.may_see(request, replaced[1]):
+            return JsonResponse(jobs.replaced_document(*replaced) | {"cancel_url": None})
+        key = self.visible(request, task_id)
+        headers = {"Cache-Control": "no-store"}
+        if key.state in LIVE:
+            headers["Retry-After"] = str(jobs.retry_after(key))
+        return JsonResponse(_document(key), headers=headers)
+
+
+class JobCancelView(JobView):
+    """``POST``: cancel the job. 200 when it is cancelled; 409 when it has ended, or is ending now."""
+
+    http_method_names = ["post", "options"]
+
+    def post(self, request: HttpRequest, task_id: str) -> HttpResponse:
+        key = self.visible(request, task_id)
+        outcome = jobs.cancel(key)
+        key.refresh_from_db()
+        if outcome == "cancelled" or key.state == State.CANCELLED:
+            return JsonResponse(_document(key))
+        return problem(409, outcome, "It cannot be cancelled any more.", job=_document(key))

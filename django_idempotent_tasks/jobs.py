@@ -1,0 +1,104 @@
+"""A call as a job that an HTTP client may ask about: its document, found by the accepted call's task id."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from celery import current_app
+
+from .conf import settings
+from .encoding import decode_error, decode_result
+from .header import task_id_problem
+from .models import AnsweredCall, IdempotencyKey
+from .moments import database_now
+from .states import Reason, State
+from .stores import get_store
+
+#: Seconds after which a client may ask again, whatever the ledger says.
+SOONEST, LATEST = 1, 60
+
+#: What a client is told of the result of a job that has none to show.
+_WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
+
+
+def find(task_id: str) -> IdempotencyKey | None:
+    """The key of an accepted call; None where there is none, or the id can be none."""
+    if task_id_problem(task_id) is not None:
+        return None
+    keys = IdempotencyKey.objects.using(settings().database)
+    return keys.filter(task_id=task_id).first()
+
+
+def find_replaced(task_id: str) -> tuple[AnsweredCall, IdempotencyKey] | None:
+    """How a call ended whose key a later call has, and that key; None when nothing is known of it."""
+    if task_id_problem(task_id) is not None:
+        return None
+    alias = settings().database
+    call = AnsweredCall.objects.using(alias).filter(task_id=task_id).order_by("-id").first()
+    key = call and IdempotencyKey.objects.using(alias).filter(digest=call.digest).first()
+    return (call, key) if call and key else None
+
+
+def document(key: IdempotencyKey) -> dict[str, Any]:
+    """What a client may know of a key's present call. Never a traceback."""
+    state = State(key.state)
+    return {
+        "id": key.task_id,
+        "task": key.task,
+        "state": state.name.lower(),
+        "created": _moment(key.created_at),
+        "started": _moment(key.started_at),
+        "finished": _moment(key.finished_at),
+        "attempt": key.attempts,
+        "progress": None if key.progress is None else json.loads(key.progress),
+        **_end(state, Reason(key.reason), key.result),
+    }
+
+
+def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
+    """The same of a call that ended before a later one took its key."""
+    state = State(call.state)
+    return {
+        "id": call.task_id,
+        "task": key.task,
+        "state": state.name.lower(),
+        "created": None,
+        "started": None,
+        "finished": None,
+        "attempt": None,
+        "progress": None,
+        **_end(state, Reason(call.reason), call.result),
+    }
+
+
+def cancel(key: IdempotencyKey) -> str:
+    """Cancel the key's present call, as ``task.cancel`` does; what that returns."""
+    task = current_app.tasks.get(key.task)
+    if task is not None and hasattr(task, "cancel"):
+        return str(task.cancel(task_id=key.task_id))
+    store = get_store()  # a task that another process knows: nobody here can tell its result backend
+    done = store.cancel(key.digest, window=settings().redelivery_window, task_id=key.task_id)
+    return "cancelled" if done else "finishing"
+
+
+def retry_after(key: IdempotencyKey | None) -> int:
+    """Seconds until asking again may tell something new."""
+    opens = None if key is None else key.open_at
+    if opens is None:
+        return SOONEST
+    left = (opens - database_now(get_store())).total_seconds()
+    return int(min(max(left, SOONEST), LATEST))
+
+
+def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
+    if state is State.SUCCEEDED:
+        return {"result": None if reason in _WITHOUT_RESULT else decode_result(text)}
+    if state in {State.FAILED, State.REVIEW}:
+        return {"error": decode_error(text)}
+    return {}
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

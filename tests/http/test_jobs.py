@@ -1,0 +1,68 @@
+"""The status of a job and its end, for whoever may see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
+from django_idempotent_tasks.stores.clock import shifted
+from tests.http.conftest import Visitor
+from tests.sending.conftest import Post
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_job_is_followed_from_its_acceptance_to_its_result(ann: Visitor, post: Post, task: Any) -> None:
+    url = ann.submit()["Location"]
+    waiting = ann.get(url)
+    assert (waiting.status_code, waiting.json()["state"]) == (200, "pending")
+    assert (int(waiting["Retry-After"]) >= 1, waiting["Cache-Control"]) == (True, "no-store")
+    post.work(task)
+    done = ann.get(url)
+    assert (done.json()["state"], done.json()["result"], done.json()["attempt"]) == ("succeeded", 7, 1)
+    assert "Retry-After" not in done
+    assert None not in (done.json()["created"], done.json()["started"], done.json()["finished"])
+
+
+def test_a_job_is_nobody_else_s_to_see_or_to_cancel(ann: Visitor) -> None:
+    url = ann.submit()["Location"]
+    for other in (Visitor("bob"), Visitor()):
+        assert other.get(url).status_code == 404
+        assert other.post(f"{url}cancel/").status_code == 404
+    assert IdempotencyKey.objects.get().state == State.PENDING
+
+
+def test_an_unknown_job_is_not_found(ann: Visitor) -> None:
+    for url in ("/jobs/nothing/", "/jobs/%00/", f"/jobs/{'x' * 300}/"):
+        assert ann.get(url).status_code == 404
+
+
+def test_a_job_is_cancelled_once_and_by_post_only(ann: Visitor, post: Post, task: Any) -> None:
+    url = ann.submit().json()["cancel_url"]
+    assert ann.get(url).status_code == 405
+    answers = [ann.post(url), ann.post(url)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json()["state"] == "cancelled"
+    post.work(task)
+    assert IdempotencyKey.objects.get().state == State.CANCELLED
+
+
+def test_a_finished_job_cannot_be_cancelled(ann: Visitor, post: Post, task: Any) -> None:
+    url = ann.submit().json()["cancel_url"]
+    post.work(task)
+    answer = ann.post(url)
+    assert (answer.status_code, answer.json()["job"]["state"]) == (409, "succeeded")
+
+
+def test_a_call_whose_key_was_claimed_anew_still_has_its_own_end(ann: Visitor, post: Post, task: Any) -> None:
+    first = ann.submit()
+    post.work(task)
+    with shifted(8 * 24 * 3600):
+        IdempotencyKey.objects.update(open_at=IdempotencyKey.objects.get().created_at)
+    second = ann.submit()
+    assert (second.status_code, second.json()["id"] != first.json()["id"]) == (202, True)
+    old = ann.get(first["Location"]).json()
+    assert (old["id"], old["state"], old["result"]) == (first.json()["id"], "succeeded", 7)

@@ -1,0 +1,41 @@
+"""A project's URLs: one view that submits, one that does so asynchronously, and the views of jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
+from django.views.decorators.csrf import csrf_exempt
+
+from django_idempotent_tasks.http import asubmit_response, submit_response
+
+#: The task that is submitted, and what the view states by itself.
+TASK: list[Any] = []
+STATED: dict[str, str] = {}
+
+
+def _arguments(request: HttpRequest) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(request.body)
+    return found
+
+
+@csrf_exempt
+def submit(request: HttpRequest) -> HttpResponse:
+    """POST /plans/."""
+    return submit_response(request, TASK[-1], _arguments(request), **STATED)
+
+
+@csrf_exempt
+async def asubmit(request: HttpRequest) -> HttpResponse:
+    """POST /aplans/."""
+    return await asubmit_response(request, TASK[-1], _arguments(request), **STATED)
+
+
+urlpatterns = [
+    path("plans/", submit),
+    path("aplans/", asubmit),
+    path("jobs/", include("django_idempotent_tasks.urls")),
+]
