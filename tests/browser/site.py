@@ -93,9 +93,14 @@ class Browser:
         self._click(f"(//div[@id='content']//a[contains(normalize-space(), '{words}')])[1]")
 
     def _click(self, path: str) -> None:
+        from selenium.webdriver.support import expected_conditions  # noqa: PLC0415  where it is installed
+        from selenium.webdriver.support.ui import WebDriverWait  # noqa: PLC0415
+
         element = self.driver.find_element("xpath", path)
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
+        # The next step must not overtake the page that this one leads to.
+        WebDriverWait(self.driver, 20).until(expected_conditions.staleness_of(element))
 
     @property
     def text(self) -> str:

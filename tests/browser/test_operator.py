@@ -114,7 +114,7 @@ def test_picked_ones_are_redriven_at_once(browser: Browser, keys: Keys) -> None:
     browser.driver.find_element(
         "css selector", "select[name='action'] option[value='redrive_picked']"
     ).click()
-    browser.driver.find_element("css selector", "button[name='index']").click()
+    browser.press("Run")
     browser.fill("reason", "the gateway is back")
     browser.press("Redrive")
     assert "Redrive: done 2 of 2." in browser.text
