@@ -1,0 +1,71 @@
+"""The part of a store's contract that sweepers and beats live by; the promises of all verbs hold for it too."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from ..outcomes import Due, RedriveBite
+from ..states import State
+
+
+class Upkeep(ABC):
+    """What keeps the ledger going: each bite is bounded, and two at a time do no harm."""
+
+    @abstractmethod
+    def advance_redrive(self, operation: int, bite: RedriveBite) -> bool:
+        """Note a bite of a running operation; False when it was stopped or another sweeper was faster."""
+
+    @abstractmethod
+    def stop_redrive(self, operation: int, *, by: str) -> bool:
+        """Stop a running operation where it is; False when it had ended."""
+
+    @abstractmethod
+    def prune_failed(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` failed jobs older than ``keep``; how many."""
+
+    @abstractmethod
+    def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:
+        """Count by task what became of the keys made from ``hour`` until then; ``marker``: an empty row."""
+
+    @abstractmethod
+    def prune_hourly(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` hourly counts older than ``keep``; how many."""
+
+    @abstractmethod
+    def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
+        """PENDING to SUCCEEDED for tasks that are not ours, whose messages the broker has; how many."""
+
+    @abstractmethod
+    def send_failed(self, digest: UUID, *, token: int) -> None:
+        """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
+
+    @abstractmethod
+    def prune(self, state: State, *, bite: int) -> int:
+        """Delete at most ``bite`` rows of a terminal state that are past their time; how many."""
+
+    @abstractmethod
+    def prune_answered(self, *, bite: int) -> int:
+        """Delete at most ``bite`` answers of replaced calls that are past their time; how many."""
+
+    @abstractmethod
+    def prune_duplicates(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` summed duplicate attempts older than ``keep``; how many."""
+
+    @abstractmethod
+    def sweep(self, *, bite: int, republish: int) -> list[Due]:
+        """Free expired leases and pick what is due to be sent, at most ``bite`` rows a state."""
+
+    @abstractmethod
+    def sum_duplicates(self, *, bite: int) -> int:
+        """Add at most ``bite`` unsummed duplicate attempts to their keys; how many were added."""
+
+    @abstractmethod
+    def lead(self, name: str, *, holder: str, lease: int) -> bool:
+        """Take or renew the lease on a duty; False while another holder has it."""
+
+    @abstractmethod
+    def resign(self, name: str, *, holder: str) -> None:
+        """Give a duty up at once, if ``holder`` has it."""
