@@ -1,4 +1,4 @@
-"""The part of a store's contract that sweepers and beats live by; the promises of all verbs hold for it too."""
+"""What sweepers and beats live by, of a store's contract; the promises of all verbs hold for it too."""
 
 from __future__ import annotations
 
