@@ -9,9 +9,9 @@ from .atomic_open import AtomicTakeovers, CountedStarts
 from .atomic_rivals import AtomicRivals
 from .claims import FirstClaims, Takeovers
 from .dead_owners import DeadOwners
-from .decisions import DecidedOnce, Discarded, PlainFailures, Redriven, RedriveOperations, Resolved
+from .decisions import DecidedOnce, Discarded, Redriven, RedriveOperations, Resolved
 from .duties import Duplicates, Leadership
-from .failing import FailedAttempts, UnstorableRecords
+from .failing import FailedAttempts, PlainFailures, UnstorableRecords
 from .finished import Reclaims, ReplacedCalls
 from .holding import Holding
 from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
-from ...models import FailedJob, OperationState, RedriveOperation
+from ...models import OperationState, RedriveOperation
 from ...outcomes import Claim, RedriveBite
-from ...states import Category, Reason, State
+from ...states import Reason, State
 from ...stores.clock import shifted
 from ...verdict import Step, decide
-from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, a_failure
+from .bench import MESSAGE, RETENTION, WINDOW
 from .failing import Failing
 from .sweeping import Sweeping
 
@@ -278,33 +277,3 @@ class RedriveOperations(Decisions):
         values: dict[str, Any] = {"seen": 0, "redriven": 0, "skipped": 0, "is_last": False}
         place = {"last_signature": None, "last_at": None, "last_digest": None}
         return self.store().advance_redrive(operation.pk, RedriveBite(**{**values, **place, **changes}))
-
-
-class PlainFailures(Failing):
-    """Failures of tasks that have no key, and how long any are kept."""
-
-    def test_a_failure_without_a_key_is_kept_with_its_call(self) -> None:
-        self._record_plain(message=MESSAGE)
-        (job,) = FailedJob.objects.using(self.alias).filter(task="shop.plain")
-        assert (job.digest, job.token, job.key_text, job.scope) == (None, None, None, None)
-        assert (job.task_id, job.attempt, job.state, job.message) == ("P", 2, State.FAILED, MESSAGE)
-        assert (job.error, job.category) == ("builtins.ValueError", Category.RETRYABLE)
-
-    def test_failed_jobs_are_pruned_when_they_are_old_a_bite_at_a_time_and_the_oldest_first(self) -> None:
-        for _ in range(3):
-            self._record_plain()
-        jobs = FailedJob.objects.using(self.alias)
-        first = jobs.order_by("id").first()
-        assert first is not None
-        jobs.exclude(id=first.id).update(at=first.at + timedelta(seconds=10))
-        with shifted(RETENTION - 10):
-            assert self.store().prune_failed(keep=RETENTION, bite=9) == 0
-        with shifted(RETENTION + LEASE + REPUBLISH):
-            assert self.store().prune_failed(keep=RETENTION, bite=1) == 1
-            assert not jobs.filter(id=first.id).exists()
-            assert self.store().prune_failed(keep=RETENTION, bite=9) == 2
-
-    def _record_plain(self, message: str | None = None) -> None:
-        self.store().record_plain(
-            "shop.plain", "P", attempt=2, state=State.FAILED, failure=a_failure(), message=message
-        )

@@ -1,11 +1,12 @@
 """Promises about failed attempts: the end of a claim and the row that tells of it are one."""
-# ruff: noqa: S101  promises are asserted, in plain numbers
+# ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -15,7 +16,7 @@ from ...outcomes import Claim, Failure
 from ...states import Category, Reason, State
 from ...stores import LedgerStore
 from ...stores.clock import shifted
-from .bench import LEASE, REPUBLISH, RETENTION, Bench, a_failure
+from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, Bench, a_failure
 
 #: Text that no database takes: a lone surrogate has no bytes.
 UNSTORABLE = "\ud800"
@@ -225,3 +226,33 @@ class UnstorableRecords(Failing):
                     True,
                 ]
         assert [len(self.jobs(claim)) for claim in claims] == [1, 1]
+
+
+class PlainFailures(Failing):
+    """Failures of tasks that have no key, and how long any are kept."""
+
+    def test_a_failure_without_a_key_is_kept_with_its_call(self) -> None:
+        self._record_plain(message=MESSAGE)
+        (job,) = FailedJob.objects.using(self.alias).filter(task="shop.plain")
+        assert (job.digest, job.token, job.key_text, job.scope) == (None, None, None, None)
+        assert (job.task_id, job.attempt, job.state, job.message) == ("P", 2, State.FAILED, MESSAGE)
+        assert (job.error, job.category) == ("builtins.ValueError", Category.RETRYABLE)
+
+    def test_failed_jobs_are_pruned_when_they_are_old_a_bite_at_a_time_and_the_oldest_first(self) -> None:
+        for _ in range(3):
+            self._record_plain()
+        jobs = FailedJob.objects.using(self.alias)
+        first = jobs.order_by("id").first()
+        assert first is not None
+        jobs.exclude(id=first.id).update(at=first.at + timedelta(seconds=10))
+        with shifted(RETENTION - 10):
+            assert self.store().prune_failed(keep=RETENTION, bite=9) == 0
+        with shifted(RETENTION + LEASE + REPUBLISH):
+            assert self.store().prune_failed(keep=RETENTION, bite=1) == 1
+            assert not jobs.filter(id=first.id).exists()
+            assert self.store().prune_failed(keep=RETENTION, bite=9) == 2
+
+    def _record_plain(self, message: str | None = None) -> None:
+        self.store().record_plain(
+            "shop.plain", "P", attempt=2, state=State.FAILED, failure=a_failure(), message=message
+        )
