@@ -7,8 +7,8 @@ import pytest
 # The shipped contract explains its failures as the tests here do; it must be said before its first import.
 pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 
-#: Real brokers and connections, races, deaths at every line, the model and the mutants: minutes in all.
-THOROUGH = {"concurrency", "crash", "model", "mutants", "sending", "stores", "transactions"}
+#: Real brokers and connections, beats, races, deaths at every line, the model, the mutants: minutes in all.
+THOROUGH = {"beat", "concurrency", "crash", "model", "mutants", "sending", "stores", "transactions"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, IntervalSchedule, PeriodicTask
 
+from django_idempotent_tasks.beat import cursors
 from django_idempotent_tasks.models import BeatCursor
+from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import EPOCH, Bench
 
 
@@ -211,19 +212,17 @@ def test_a_beat_that_slept_while_another_took_an_edit_over_does_not_set_it_back(
     entry = bench.every(60)
     slow, other = bench.beat(), bench.beat()
     bench.tick(slow, other)
-    entries = slow._entries.read()
+    before = bench.cursor(entry)
     entry.interval = IntervalSchedule.objects.create(every=10, period="seconds")
     entry.save()
-    stale = slow._entries.read()
+    (stale,) = slow._entries.read()
     bench.tick(other, after=5)
     bench.tick(other, after=10)
-    from django_idempotent_tasks.beat.cursors import place  # noqa: PLC0415
-    from django_idempotent_tasks.stores import get_store  # noqa: PLC0415
+    moved = bench.cursor(entry)
+    assert moved.last_due_at == EPOCH + timedelta(seconds=15)
 
-    before = bench.cursor(entry).last_due_at
-    place(stale, now=EPOCH, store=get_store())
-    assert bench.cursor(entry).last_due_at == before
-    assert entries
-    place([], now=EPOCH, store=get_store())
-    assert bench.cursor(entry).schedule != "", "it was moved after the look of this one"
-    assert timezone.is_aware(bench.now)
+    cursors._begin_anew(stale, before.last_due_at, before.schedule, EPOCH, get_store())
+    assert bench.cursor(entry) == moved
+    assert (bench.cursor(entry).last_due_at, stale.last_due_at) == (moved.last_due_at, moved.last_due_at)
+    cursors.place([], now=EPOCH, store=get_store())
+    assert bench.cursor(entry).schedule == moved.schedule, "it was moved after the look of this one"

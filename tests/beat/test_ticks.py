@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import DataError
 from django_celery_beat.models import PeriodicTask
 
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.beat.dispatch import dispatch, due_work
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import get_store
@@ -70,13 +72,16 @@ def test_a_beat_that_slept_between_its_look_and_its_sending_sends_nothing(bench:
     entry = bench.every(10)
     slow, other = bench.beat(), bench.beat()
     bench.tick(slow, other)
+    bench.now += timedelta(seconds=10)
+    work = due_work(slow.schedule["entry"], now=bench.now, store=get_store())
+    assert work is not None
+    bench.tick(other)
     bench.tick(other, after=10)
-    slow._leads, slow._renew_at = True, float("inf")  # it never noticed
-    slow.tick()
-    assert bench.sent() == [10]
-    assert bench.cursor(entry).last_due_at == EPOCH.replace(second=10)
+    assert dispatch([work], now=bench.now, store=get_store()) == 0
+    assert bench.sent() == [10, 20]
+    assert bench.cursor(entry).last_due_at == EPOCH.replace(second=20), "it was not set back"
     bench.tick(slow, after=10)
-    assert bench.sent() == [20]
+    assert bench.sent() == [30]
 
 
 def test_a_cursor_that_is_set_back_sends_nothing_again(bench: Bench) -> None:

@@ -44,6 +44,7 @@ MYSQL_TESTS = (
     "tests/services",
 )
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
+BEAT_TESTS = tuple(f"tests/beat/test_{name}.py" for name in ("ticks", "edits", "misfires", "trouble"))
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
 #: On another PostgreSQL, by whatever leads there.
@@ -187,9 +188,17 @@ def run_postgresql(words: list[str]) -> int:
     return max(codes, default=0)
 
 
+def run_beat(words: list[str]) -> int:
+    """Run the ticks of beat with MariaDB or MySQL as the only database."""
+    url = os.environ.get("MYSQL_URL")
+    if not url or importlib.util.find_spec("django_celery_beat") is None:
+        return 0
+    return run(BEAT_TESTS, words, DATABASE_URL=url, MYSQL_URL="")
+
+
 def main(words: list[str]) -> int:
     """Run what can be run; the worst of pytest's exit codes."""
-    return max(part(words) for part in (run_services, run_pooled, run_postgresql))
+    return max(part(words) for part in (run_services, run_beat, run_pooled, run_postgresql))
 
 
 if __name__ == "__main__":
