@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 from celery.exceptions import Ignore
 
-from django_idempotent_tasks import attempt, runner, worker
+from django_idempotent_tasks import attempt, delivery, worker
 from django_idempotent_tasks.stores import postgresql_statements, statements
 
 #: Patches are never undone: the worker that has them ends with them.
@@ -30,7 +30,7 @@ def _no_fencing() -> None:
 
 
 def _busy_copies_dropped() -> None:
-    _patch.setattr(runner, "come_back", _drop)
+    _patch.setattr(delivery, "come_back", _drop)
 
 
 def _dead_leases_revived() -> None:
