@@ -135,17 +135,14 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
         options |= {"link": link, "link_error": link_error, "shadow": shadow}
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
-            attempt.capture(args, kwargs, {"task_id": task_id, "headers": headers, **options})
-            return self.AsyncResult(task_id)
+            return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         if not self.idempotency_guarded:
             return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
         task_id = self._id_of(task_id)
-        is_copy = self._carries_identity(headers, task_id)
-        in_canvas = sends_a_canvas(options)
+        is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
-            attempt.capture(args, kwargs, {"task_id": task_id, "headers": headers, **options})
-            return self.AsyncResult(task_id)
+            return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         if not is_copy and self._reserves():
             from .sending import accept
 
@@ -235,6 +232,11 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
             task_id = task_id or uuid()
             headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
+
+    def _captured(self, attempt: Any, args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
+        """Leave a sending to the running attempt, which publishes it after the ledger knows of it."""
+        attempt.capture(args, kwargs, {"task_id": task_id, **options})
+        return self.AsyncResult(task_id)
 
     def _reserves(self) -> bool:
         from .sending import reserves
