@@ -13,7 +13,7 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, InternalError, OperationalError
 from django.db.transaction import TransactionManagementError
 
-from .atomic_ledger import AtomicLedger
+from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
 from .context import Done, entered
@@ -167,8 +167,8 @@ class AtomicAttempt(Attempt):
             self.completed = True
             if self.ignored is not None and not is_shutdown(error):
                 return self._committed()
-        elif self.ledger.store.confirms:
-            self.settlement.look_for_a_commit()
+        elif self.ledger.store.confirms and self.settlement.seen != ANY_TOKEN:
+            self.settlement.look_for_a_commit()  # else a signal struck, perhaps after our own commit
         try:
             if isinstance(error, _Undone):
                 return self._taken_back()
