@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,7 +52,9 @@ def redrive(
     """
     text = anew(row, edited)
     if text is None:
-        return _refused(unsendable(row))
+        return _refused(
+            unsendable(row) if edited is None else "the arguments are not JSON, or above MAX_PAYLOAD"
+        )
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     tell(row, by=by, using=store.connection.alias)
@@ -71,7 +74,9 @@ def unsendable(row: IdempotencyKey) -> str:
             "nothing of the call is stored (a sensitive task, or arguments above MAX_PAYLOAD): send it again"
             " where it came from, or resolve or discard this one"
         )
-    return "its stored message cannot be read: send the call again, and discard this one"
+    return (
+        "its stored message cannot be read, or is above MAX_PAYLOAD: send the call again where it came from"
+    )
 
 
 def discard(store: LedgerStore, row: IdempotencyKey) -> Decision:
@@ -121,9 +126,11 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
 
 def known_problem(row: IdempotencyKey) -> str | None:
     """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
+    with suppress(Exception):  # a module that cannot be imported is another command's to tell
+        current_app.loader.import_default_modules()
     task = current_app.tasks.get(row.task)
     if task is None:
-        return "no task of this name is known here: was it renamed or removed?"
+        return "no task of this name is known here; it may have been renamed or removed"
     policy: Policy | None = getattr(task, "idempotency_policy", None)
     if policy is None or row.message is None:
         return None

@@ -19,8 +19,9 @@ from django.urls import NoReverseMatch, reverse
 from django.views import View
 
 from . import jobs
-from .exceptions import InvalidKey, KeyReused
-from .models import IdempotencyKey
+from .exceptions import ConfigurationError, InvalidKey, KeyReused
+from .lookup import get_key
+from .models import DEAD, IdempotencyKey
 from .states import LIVE, State
 
 HEADER = "Idempotency-Key"
@@ -50,11 +51,14 @@ def submit_response(
     The key is ``key``, else the header ``Idempotency-Key``. It is bound to ``scope``, else to the
     signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
     is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
-    tells); 422 for another payload under the key; 400 without a key, or with a bad one; 401 without a
-    scope or a user; 503 when the ledger does not answer, and then nothing was written.
+    tells); 422 for another payload under the key; 400 without a key, with a bad one, or with arguments
+    that do not fit; 401 without a scope or a user; 503 when the ledger does not answer: the same
+    request again is safe. Raises :class:`ConfigurationError` for a task that cannot be submitted.
     """
     try:
-        return _submitted(task, kwargs, key or _key_of(request), scope=_scope_of(request, scope))
+        return _submitted(
+            task, kwargs, _key_of(request) if key is None else key, scope=_scope_of(request, scope)
+        )
     except _Refused as refused:
         return refused.response
 
@@ -67,10 +71,18 @@ async def asubmit_response(
 
 
 def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) -> HttpResponse:
+    if not getattr(task, "idempotency_guarded", False):
+        msg = f"{task.name} cannot be submitted: give it base=IdempotentTask."
+        raise ConfigurationError(msg)
+    if not isinstance(kwargs, Mapping):  # a view may pass on what it was sent
+        return problem(400, "bad-arguments", "The arguments must be an object, by name.")  # type: ignore[unreachable]
     try:
+        ended = _failed_before(task, kwargs, key, scope=scope)
+        if ended is not None:
+            return ended
         submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
         row = None if submission.result is None else jobs.find(submission.result.id)
-    except (KeyReused, InvalidKey, DatabaseError) as error:
+    except (KeyReused, InvalidKey, DatabaseError, TypeError) as error:
         return _not_accepted(error)
     if row is None:  # another open transaction has the key
         return _held(None)
@@ -79,14 +91,28 @@ def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) ->
     return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
 
 
+def _failed_before(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) -> HttpResponse | None:
+    """The end of a key that failed: a request that is sent again is answered, never run again."""
+    row = get_key(task, idempotency_key=key, scope=scope)
+    if row is None or row.state not in DEAD or row.discarded_at is not None:
+        return None
+    given = task.idempotency_identity((), dict(kwargs), idempotency_key=key, scope=scope).fingerprint
+    if None not in {given, row.fingerprint} and given != row.fingerprint:
+        raise KeyReused
+    return _job(row, 200, {"Idempotent-Replayed": "true"})
+
+
 def _not_accepted(error: Exception) -> HttpResponse:
-    """Nothing was written."""
     if isinstance(error, KeyReused):
         text = f"This {HEADER} was used with another request. Take a new one for new work."
         return problem(422, "key-reused", text)
     if isinstance(error, InvalidKey):
         return problem(400, "invalid-key", str(error))
-    return problem(503, "ledger-down", "The request was not accepted. Send it again.", SOON)
+    if isinstance(error, TypeError):
+        return problem(400, "bad-arguments", f"The arguments do not fit: {error}.")
+    return problem(
+        503, "ledger-down", "The ledger did not answer. Send the request again, under the same key.", SOON
+    )
 
 
 def _held(row: IdempotencyKey | None) -> HttpResponse:

@@ -9,7 +9,7 @@ from typing import Any
 from celery import current_app
 
 from .conf import settings
-from .encoding import decode_error, decode_result
+from .encoding import decode_error
 from .header import task_id_problem
 from .models import AnsweredCall, IdempotencyKey
 from .moments import database_now
@@ -17,7 +17,7 @@ from .states import Reason, State
 from .stores import get_store
 
 #: Seconds after which a client may ask again, whatever the ledger says.
-SOONEST, LATEST = 1, 60
+SOONEST, LATEST = 1, 10
 
 #: What a client is told of the result of a job that has none to show.
 _WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
@@ -27,8 +27,9 @@ def find(task_id: str) -> IdempotencyKey | None:
     """The key of an accepted call; None where there is none, or the id can be none."""
     if task_id_problem(task_id) is not None:
         return None
-    keys = IdempotencyKey.objects.using(settings().database)
-    return keys.filter(task_id=task_id).first()
+    named = IdempotencyKey.objects.using(settings().database).filter(task_id=task_id)
+    # What takes a task's place has its task id as well.
+    return named.exclude(reason=Reason.REPLACED).first() or named.first()
 
 
 def find_replaced(task_id: str) -> tuple[AnsweredCall, IdempotencyKey] | None:
@@ -94,10 +95,19 @@ def retry_after(key: IdempotencyKey | None) -> int:
 
 def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
     if state is State.SUCCEEDED:
-        return {"result": None if reason in _WITHOUT_RESULT else decode_result(text)}
+        return {"result": None if reason in _WITHOUT_RESULT or text is None else _plain(text)}
     if state in {State.FAILED, State.REVIEW}:
         return {"error": decode_error(text)}
     return {}
+
+
+def _plain(text: str) -> Any:
+    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity."""
+    return json.loads(text, object_hook=_unwrapped, parse_constant=lambda _name: None)
+
+
+def _unwrapped(value: dict[str, Any]) -> Any:
+    return value["__value__"] if value.keys() == {"__type__", "__value__"} else value
 
 
 def _moment(moment: datetime | None) -> str | None:

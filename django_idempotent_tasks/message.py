@@ -161,7 +161,7 @@ def _json(value: object) -> str | None:
     """The text of a value as it is stored; None when it has none."""
     try:
         return str(wire.dumps(value))
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001  a project's own encoders may raise anything
         return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
 
 from . import dead_letters
@@ -78,22 +79,30 @@ def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> b
 def carry_on(store: LedgerStore) -> int:
     """One bite of every running operation, on the store's own connection; how many keys were looked at."""
     running = RedriveOperation.objects.filter(state=OperationState.RUNNING).order_by("id")
-    return sum(_bite(store, operation) for operation in read_on(store, running, _OPERATION))
+    return sum(_guarded(store, operation) for operation in read_on(store, running, _OPERATION))
+
+
+def _guarded(store: LedgerStore, operation: RedriveOperation) -> int:
+    """One bite; an operation that fails keeps the sweeper neither from the others nor from its own work."""
+    try:
+        return _bite(store, operation)
+    except DatabaseError as error:
+        logger.warning("Redrive operation %d waits for the next sweep: %r", operation.pk, error)
+    except Exception:
+        logger.exception("Redrive operation %d cannot be carried out; it is stopped", operation.pk)
+        store.stop_redrive(operation.pk, by="sweeper")
+    return 0
 
 
 def _bite(store: LedgerStore, operation: RedriveOperation) -> int:
     most = _allowance(operation, now=database_now(store))
     if most <= 0:
         return 0
-    try:
-        selection = Selection.decode(operation.selection)
-    except (ValueError, TypeError):
-        logger.exception("Redrive operation %d cannot be read; it is stopped", operation.pk)
-        store.stop_redrive(operation.pk, by="sweeper")
-        return 0
-    rows = _next(store, operation, selection, most)
+    rows = _next(store, operation, Selection.decode(operation.selection), most)
     try:
         with store.together():
+            # Locks the operation: beside another sweeper's bite its keys would be passed over as held.
+            _advance(store, operation, RedriveBite(_seen(operation), 0, 0, None, None, None, is_last=False))
             done = [row for row in rows if _redriven(store, row)]
             _advance(store, operation, _progress(operation, rows, done, most))
     except _Overtaken:
@@ -169,7 +178,7 @@ def _next(
 
 def _redriven(store: LedgerStore, row: IdempotencyKey) -> bool:
     text = dead_letters.anew(row)
-    return text is not None and store.redrive(row.digest, token=row.token, message=text)
+    return text is not None and store.redrive(row.digest, token=row.token, message=text, waits=False)
 
 
 def _progress(

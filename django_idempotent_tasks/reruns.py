@@ -48,7 +48,13 @@ def rerun(app: Celery, store: LedgerStore, job: FailedJob) -> Rerun:
     if isinstance(message, str):
         return Rerun(problem=message)
     rows = FailedJob.objects.using(store.connection.alias).filter(pk=job.pk, digest__isnull=True)
-    if not rows.filter(state=job.state).update(state=State.PENDING):
+    # The token counts the reruns: by the state alone two would pass who do it once more.
+    seen = (
+        rows.filter(state=job.state, token__isnull=True)
+        if job.token is None
+        else rows.filter(state=job.state, token=job.token)
+    )
+    if not seen.update(state=State.PENDING, token=(job.token or 0) + 1):
         return Rerun(problem="somebody else has just rerun it, or it was pruned: look again")
     try:
         _publish(app, message)

@@ -182,7 +182,7 @@ class LedgerStore(Upkeep):
         """
 
     @abstractmethod
-    def redrive(self, digest: UUID, *, token: int, message: str) -> bool:
+    def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
         """FAILED or REVIEW to PENDING, to be sent now as ``message``: same call, attempts and crashes from 0.
 
         This and the two below change nothing, and say False, when the row has moved on from ``token``.

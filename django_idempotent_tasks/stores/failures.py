@@ -58,6 +58,9 @@ UPDATE {{key}} SET reason = 0, token = token + 1, attempts = 0, crashes = 0, sen
  WHERE {_DEAD}
 """
 
+#: For the sweeper: a row that an open transaction has is about to move on.
+REDRIVE_UNLOCKED = REDRIVE.replace("digest = %(digest)s", statements.UNLOCKED)
+
 #: A key in review that is given up is a failure from then on, and pruned like one.
 DISCARD = f"""
 UPDATE {{key}} SET token = token + 1, discarded_at = {{now}}, in_external = {{false}},
@@ -161,8 +164,8 @@ class FailureSqlStore(SqlStore):
     def enter_external(self, claim: Claim) -> bool:
         return self._settle(ENTER_EXTERNAL, claim)
 
-    def redrive(self, digest: UUID, *, token: int, message: str) -> bool:
-        return self._decide(REDRIVE, digest, token, message=message)
+    def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
+        return self._decide(REDRIVE if waits else REDRIVE_UNLOCKED, digest, token, message=message)
 
     def discard(self, digest: UUID, *, token: int, retention: int) -> bool:
         return self._decide(DISCARD, digest, token, retention=retention)

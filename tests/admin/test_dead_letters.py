@@ -202,7 +202,9 @@ def test_other_arguments_need_their_permission_and_keep_the_key(
 
 def test_what_would_make_it_fail_again_is_said_before(root: Client, keys: Keys) -> None:
     unknown = dead(keys)
-    assert "was it renamed or removed?" in root.get(page(DEAD, "redrive", unknown.digest)).content.decode()
+    assert (
+        "may have been renamed or removed" in root.get(page(DEAD, "redrive", unknown.digest)).content.decode()
+    )
     unsendable = dead(keys)
     keys.in_columns(unsendable, message=None)
     assert (

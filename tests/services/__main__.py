@@ -48,13 +48,12 @@ BEAT_TESTS = tuple(f"tests/beat/test_{name}.py" for name in ("ticks", "edits", "
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
 #: On another PostgreSQL, by whatever leads there.
-POSTGRESQL_TESTS = ("tests/stores/test_contract.py", "tests/stores/test_postgresql.py", "tests/concurrency")
+POSTGRESQL_TESTS = ("tests/stores/test_contract.py", "tests/stores/test_postgresql.py")
 #: Through PgBouncer. Other races look at what a session has, and there a client has none.
 POOLED_TESTS = (
     "tests/stores/test_contract.py",
     "tests/concurrency/test_many_claimers.py",
     "tests/concurrency/test_atomic_claimers.py",
-    "tests/concurrency/test_sweeps.py",
 )
 PGBOUNCER_TESTS = ("tests/pgbouncer",)
 
@@ -178,7 +177,7 @@ def run_pooled(words: list[str]) -> int:
 
 
 def run_postgresql(words: list[str]) -> int:
-    """Run the contract and races on a PostgreSQL that is not the tests' own."""
+    """Run the contract on a PostgreSQL that is not the tests' own."""
     usual = POSTGRESQL.format(user=getpass.getuser())
     chosen, codes = ["-m", "not slow", "-k", "not sqlite", *words], []
     for url in found("PostgreSQL", "POSTGRESQL_URL", usual, postgresql_problem):
