@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import Error as DatabaseError
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 
 from . import signals
 from .beat_checks import beat_problem
@@ -72,7 +72,8 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         try:
             return min(self._tick(), float(self.max_interval))
         except DatabaseError as error:
-            logger.warning("Beat cannot reach the database (%s); it goes on trying", error)
+            remedy = "is it migrated? " if isinstance(error, ProgrammingError) else ""
+            logger.warning("Beat cannot use the database (%s); %sit goes on trying", error, remedy)
         except Exception:
             logger.exception("A tick of beat failed; the next one begins anew")
         self._leads, self._renew_at = False, 0.0
