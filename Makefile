@@ -12,7 +12,7 @@ ARGS ?=
 help:
 	@echo "make demo           a payment platform under crashes and duplicates, on its own servers (KEEP=1 leaves it running)"
 	@echo "make test           the test suite, on its own PostgreSQL and Valkey"
-	@echo "make test-fast      units, the command, the admin, eager tasks, the example: under a minute"
+	@echo "make test-fast      units, the command, HTTP, eager tasks, the example"
 	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
 	@echo "make test-services  the tests that need MariaDB (or MySQL), RabbitMQ, PgBouncer or another PostgreSQL, where found"
 	@echo "make lint           ruff, mypy, import-linter, missing migrations"

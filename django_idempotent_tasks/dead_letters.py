@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from celery import current_app
@@ -126,8 +127,7 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
 
 def known_problem(row: IdempotencyKey) -> str | None:
     """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
-    with suppress(Exception):  # a module that cannot be imported is another command's to tell
-        current_app.loader.import_default_modules()
+    _import_tasks()
     task = current_app.tasks.get(row.task)
     if task is None:
         return "no task of this name is known here; it may have been renamed or removed"
@@ -140,6 +140,13 @@ def known_problem(row: IdempotencyKey) -> str | None:
     except Exception as error:  # noqa: BLE001  of any version, with any arguments
         return f"its arguments do not fit the task as it is now ({error})"
     return None
+
+
+@cache
+def _import_tasks() -> None:
+    """Once a process, as a worker does: a web process may not have imported them."""
+    with suppress(Exception):  # a module that cannot be imported is for the checks to tell
+        current_app.loader.import_default_modules()
 
 
 def _retention(task: str) -> int:

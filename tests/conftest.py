@@ -8,7 +8,19 @@ import pytest
 pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 
 #: Real brokers and connections, beats, races, deaths at every line, the model, the mutants: minutes in all.
-THOROUGH = {"beat", "concurrency", "crash", "model", "mutants", "sending", "stores", "transactions"}
+THOROUGH = {
+    "admin",
+    "beat",
+    "concurrency",
+    "crash",
+    "databases",
+    "model",
+    "mutants",
+    "results",
+    "sending",
+    "stores",
+    "transactions",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

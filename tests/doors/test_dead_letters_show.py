@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from celery import current_app
+
+from django_idempotent_tasks import dead_letters
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
@@ -98,3 +102,15 @@ def test_a_key_that_was_discarded_says_so(keys: Keys) -> None:
     assert seen["discarded"] is not None
     assert "It was discarded: a new call may have the key" in seen["next"]
     assert "discarded already" in facts(keys, "dead-letters", "show", claim.digest)[1]["decisions"]["discard"]
+
+
+def test_a_task_that_only_workers_have_imported_yet_is_known(monkeypatch: Any) -> None:
+    """A web process or a command may not have imported the project's tasks."""
+    keys = Keys("default")
+    claim = dead(keys)
+    imported: list[str] = []
+    monkeypatch.setattr(current_app.loader, "import_default_modules", lambda: imported.append("tasks"))
+    dead_letters._import_tasks.cache_clear()
+    for _ in range(2):
+        dead_letters.known_problem(keys.row(claim))
+    assert imported == ["tasks"]
