@@ -127,8 +127,7 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
 
 def known_problem(row: IdempotencyKey) -> str | None:
     """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
-    _import_tasks()
-    task = current_app.tasks.get(row.task)
+    task = known_task(row.task)
     if task is None:
         return "no task of this name is known here; it may have been renamed or removed"
     policy: Policy | None = getattr(task, "idempotency_policy", None)
@@ -142,6 +141,12 @@ def known_problem(row: IdempotencyKey) -> str | None:
     return None
 
 
+def known_task(name: str) -> Any:
+    """The project's task of this name, also where only workers have imported it yet; None without one."""
+    _import_tasks()
+    return current_app.tasks.get(name)
+
+
 @cache
 def _import_tasks() -> None:
     """Once a process, as a worker does: a web process may not have imported them."""
@@ -150,7 +155,7 @@ def _import_tasks() -> None:
 
 
 def _retention(task: str) -> int:
-    policy = getattr(current_app.tasks.get(task), "idempotency_policy", None)
+    policy = getattr(known_task(task), "idempotency_policy", None)
     return settings().retention if policy is None else int(policy.retention)
 
 

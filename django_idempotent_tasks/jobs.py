@@ -6,9 +6,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from celery import current_app
-
 from .conf import settings
+from .dead_letters import known_task
 from .encoding import decode_error
 from .header import task_id_problem
 from .models import AnsweredCall, IdempotencyKey
@@ -76,7 +75,7 @@ def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]
 
 def cancel(key: IdempotencyKey) -> str:
     """Cancel the key's present call, as ``task.cancel`` does; what that returns."""
-    task = current_app.tasks.get(key.task)
+    task = known_task(key.task)
     if task is not None and hasattr(task, "cancel"):
         return str(task.cancel(task_id=key.task_id))
     store = get_store()  # a task that another process knows: nobody here can tell its result backend

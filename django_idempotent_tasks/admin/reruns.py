@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..dead_letters import DONE, Decision
+from ..dead_letters import DONE, Decision, known_task
 from ..models import FailedJob
 from ..reruns import rerun
 from .asking import Question, ReasonForm
@@ -53,7 +53,7 @@ class Rerun(RowAction):
             (_("error"), shown(row.error)),
         ]
         warnings = []
-        if row.task not in current_app.tasks:
+        if known_task(row.task) is None:
             warnings.append(_("No task of this name is known here: was it renamed or removed?"))
         warnings += [
             _("%(who)s ran it again at %(at)s.")

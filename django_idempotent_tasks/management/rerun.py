@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ..dead_letters import known_task
 from ..models import FailedJob
 from ..reruns import Rerun, rerun
 from ..states import State
@@ -29,7 +30,8 @@ def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
     if problem:
         return _report(job, "not possible", [problem], FINDINGS)
     app = project_app()
-    remarks = [] if job.task in app.tasks else [_UNKNOWN]
+    is_known = job.task in app.tasks or known_task(job.task) is not None
+    remarks = [] if is_known else [_UNKNOWN]
     if not options["yes"]:
         words = f"Dry run: would send {harmless(job.task)} again, under a new task id: no key guards it."
         return _report(job, "dry run", [words, *remarks, "Say --yes to do it."])

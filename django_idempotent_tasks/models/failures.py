@@ -17,8 +17,8 @@ DEAD = (State.REVIEW, State.FAILED)
 class FailedJob(models.Model):
     """One failed attempt, also of work that is tried again; ``state`` is where its key went.
 
-    Of a plain Celery task (``CAPTURE_ALL_FAILURES``) there is no key: ``digest``, ``token`` and
-    ``key_text`` are empty, and ``message`` has the call with its real arguments. No foreign key:
+    Of a plain Celery task (``CAPTURE_ALL_FAILURES``) there is no key: ``digest`` and ``key_text`` are
+    empty, ``token`` counts its reruns, and ``message`` has the call with its real arguments. No foreign key:
     the row outlives its key.
     """
 

@@ -185,6 +185,7 @@ class LedgerStore(Upkeep):
     def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
         """FAILED or REVIEW to PENDING, to be sent now as ``message``: same call, attempts and crashes from 0.
 
+        Not ``waits``: False at once where another transaction has the row.
         This and the two below change nothing, and say False, when the row has moved on from ``token``.
         """
 
