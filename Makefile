@@ -4,6 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
+# Hundreds of worker processes start in the tests; without bytecode each would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
+# One process for each core; a file stays in one of them. SPREAD= runs all in one, as --pdb needs it.
+SPREAD ?= -n auto --maxprocesses 4 --dist loadfile
+
 # Further words for pytest, the demo or the benchmarks: make test ARGS="-k claim -x"
 ARGS ?=
 
@@ -31,17 +37,17 @@ demo: $(INSTALLED)
 	$(BIN)/python -m example_project.demo $(if $(KEEP),--keep) $(ARGS)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(SPREAD) $(ARGS)
 
 test-fast: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not process and not slow and not thorough" $(ARGS)
+	$(BIN)/python -m pytest -m "not process and not slow and not thorough" $(SPREAD) $(ARGS)
 
 test-all: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 	$(BIN)/python -m tests.matrix fast
 
 test-services: $(INSTALLED)
-	$(BIN)/python -m tests.services $(ARGS)
+	$(BIN)/python -m tests.services $(SPREAD) $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/python -m ruff check .

@@ -248,6 +248,7 @@ class Sink:
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alias", LEDGERS)
 def test_an_export_needs_no_more_memory_for_more_dead_letters(alias: str) -> None:
     keys, sink = Keys(alias), Sink()

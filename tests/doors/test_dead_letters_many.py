@@ -185,6 +185,7 @@ def test_what_moves_on_while_many_are_discarded_is_left_and_counted(keys: Keys, 
     assert states(keys, first, second) == ["FAILED", "PENDING"]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_are_counted_and_handed_over_in_as_few_statements_as_one() -> None:
     keys = Keys("default")
     many(keys, 10_000)

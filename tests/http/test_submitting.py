@@ -140,6 +140,7 @@ _JSON = st.recursive(
 _HEADER = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=300)
 
 
+@pytest.mark.thorough
 @given(key=_HEADER, order=_JSON)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_client_sends_is_no_server_error(ann: Visitor, key: str, order: Any) -> None:

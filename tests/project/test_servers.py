@@ -143,6 +143,7 @@ def test_no_permission_of_a_directory_that_is_not_ours_changes(tmp_path: Path) -
         assert {path: path.stat().st_mode for path in watched} == before
 
 
+@pytest.mark.thorough
 @as_root
 def test_binaries_in_a_closed_home_directory_are_used_from_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,7 +38,7 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"key": "ordr_id"}, "it has: order_id, amount"),
         ({"key": ("order_id", "nope")}, "it has: order_id, amount"),
         ({"key": 7}, "must name arguments"),
-        ({"key": {"order_id", "amount"}}, "must name arguments"),
+        ({"key": frozenset({"order_id"})}, "must name arguments"),
         ({"scope": "order_id", "sensitive": ("order_id",)}, "is stored and shown"),
         ({"scope": "tenant"}, "it has: order_id, amount"),
         ({"scope": 7}, "an argument's name or a callable"),
