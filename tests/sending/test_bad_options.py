@@ -41,7 +41,7 @@ OPTIONS: dict[str, list[Any]] = {
     "expires": [nan, 1e12, "tomorrow", timedelta(seconds=5), datetime(9999, 12, 31, tzinfo=UTC)],
     "queue": [Queue("q")],
     "exchange": [Exchange("x")],
-    "headers": [{"tags": object()}, {"tags": {"a"}}],
+    "headers": [{"tags": ...}, {"tags": {"a"}}],
     "shadow": [5j],
 }
 
