@@ -13,7 +13,7 @@ from celery import current_app
 from . import signals
 from .announce import announce
 from .conf import settings
-from .encoding import encode_result
+from .encoding import encode_result, given_json
 from .message import AGAIN, HEADER, Message
 from .models import IdempotencyKey
 from .options import Policy
@@ -54,7 +54,9 @@ def redrive(
     text = anew(row, edited)
     if text is None:
         return _refused(
-            unsendable(row) if edited is None else "the arguments are not JSON, or above MAX_PAYLOAD"
+            unsendable(row)
+            if edited is None
+            else "the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD"
         )
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
@@ -97,6 +99,7 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
     if not is_stored:
         msg = f"The result must be JSON of at most {settings().max_result} characters."
         raise ValueError(msg)
+    given_json(text or "null")
     done = store.resolve(
         row.digest,
         token=row.token,
@@ -122,7 +125,17 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     message = replace(message, options=options)
     if edited is not None:
         message = replace(message, args=edited[0], kwargs=edited[1])
-    return message.encode(limit=settings().max_payload)
+    text = message.encode(limit=settings().max_payload)
+    return text if edited is None else _readable(text)
+
+
+def _readable(text: str | None) -> str | None:
+    """The text, if whoever takes the message can read it."""
+    try:
+        given_json(text or "")
+    except ValueError:
+        return None
+    return text
 
 
 def known_problem(row: IdempotencyKey) -> str | None:

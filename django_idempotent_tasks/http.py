@@ -53,7 +53,8 @@ def submit_response(
     is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
     tells); 422 for another payload under the key; 400 without a key, with a bad one, or with arguments
     that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a user; 503 when
-    the ledger does not answer: the same request again is safe. Raises :class:`ConfigurationError` for a task that cannot be submitted.
+    the ledger does not answer: the same request again is safe. Raises :class:`ConfigurationError` for a
+    task that cannot be submitted.
     """
     try:
         return _submitted(

@@ -21,6 +21,8 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: Keys that one bite redrives.
 BITE = 200
+#: Keys a second that a rate may be.
+FASTEST = 1_000_000
 #: Seconds of its rate that an operation may catch up on at once: after a pause it does not storm.
 CATCH_UP = 10
 #: The smallest difference of two times; databases keep them to that or to less.
@@ -47,13 +49,13 @@ def begin(
     """Write the operation; the sweeper carries it out at most ``rate`` keys a second.
 
     It takes what has ended by now: what fails again is not taken once more. Raises ValueError for an
-    empty reason or a rate below 1.
+    empty reason or a rate that is none from 1 to ``FASTEST``.
     """
     if not reason.strip():
         msg = "Give a reason: it is kept with the operation."
         raise ValueError(msg)
-    if rate is not None and rate < 1:
-        msg = f"The rate must be at least 1 key a second, not {rate}."
+    if rate is not None and not 1 <= rate <= FASTEST:
+        msg = f"The rate must be 1 to {FASTEST:,} keys a second, not {rate}; None is as fast as it goes."
         raise ValueError(msg)
     store = get_store(alias)
     using = store.connection.alias

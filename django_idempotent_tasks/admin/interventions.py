@@ -14,6 +14,7 @@ from ..conf import settings
 from ..dead_letters import DONE, Decision, moved_on
 from ..management.future import what_next
 from ..models import IdempotencyKey
+from ..selection import NOT_IN_A_COLUMN
 from ..states import LIVE, State
 from .answers import lease
 from .asking import Question, ReasonForm
@@ -95,7 +96,13 @@ class Cancel(RowAction):
         return json.dumps(row.task_id)  # a form would change control characters
 
     def as_seen(self, row: Any, mark: str) -> Any:
-        row.task_id = str(json.loads(mark))
+        try:
+            row.task_id = json.loads(mark)
+        except RecursionError:
+            row.task_id = None
+        if not isinstance(row.task_id, str) or NOT_IN_A_COLUMN.search(row.task_id):
+            msg = "A form has a task id that no row has."
+            raise ValueError(msg)
         return row
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
