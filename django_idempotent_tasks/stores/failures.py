@@ -14,7 +14,7 @@ from ..failure import NAME_LIMIT
 from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
-from .sql import Parameters, SqlStore
+from .sql import Parameters, SqlStore, is_token
 from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
@@ -194,7 +194,8 @@ class FailureSqlStore(SqlStore):
         return self._count(PRUNE, {"keep": keep, "bite": bite})
 
     def _decide(self, template: str, digest: UUID, token: int, **values: object) -> bool:
-        return self._count(template, {"digest": self.dialect.uuid(digest), "token": token, **values}) == 1
+        named = {"digest": self.dialect.uuid(digest), "token": token, **values}
+        return is_token(token) and self._count(template, named) == 1
 
     def _of_the_dead(self, digest: UUID, owner_prefix: str) -> Parameters:
         return {"digest": self.dialect.uuid(digest), "owner": f"{owner_prefix}%"}

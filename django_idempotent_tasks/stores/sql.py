@@ -87,7 +87,8 @@ class SqlStore(LedgerStore):
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
     def release(self, digest: UUID, *, token: int) -> bool:
-        return self._count(statements.RELEASE, {"digest": self.dialect.uuid(digest), "token": token}) == 1
+        named = {"digest": self.dialect.uuid(digest), "token": token}
+        return is_token(token) and self._count(statements.RELEASE, named) == 1
 
     def prune_answered(self, *, bite: int) -> int:
         return self._count(statements.PRUNE_ANSWERED, {"bite": bite})
@@ -197,6 +198,11 @@ class SqlStore(LedgerStore):
 def seen_as(entry: Entry) -> Parameters:
     """What a compare-and-set compares."""
     return {"seen": entry.token, "seen_state": int(entry.state)}
+
+
+def is_token(token: int) -> bool:
+    """Whether a key can have it; drivers raise errors of their own for what no column holds."""
+    return 0 <= token < 2**31
 
 
 def _token(row: Row | None) -> int | None:
