@@ -96,11 +96,17 @@ def error_text(error: str, message: str) -> str:
 
 def decode_error(text: str | None) -> str:
     """The recorded error in one line."""
+    error, message = error_parts(text)
+    return f"{error}: {message}" if error else "no error was recorded"
+
+
+def error_parts(text: str | None) -> tuple[str, str]:
+    """Class and message of the recorded error; both empty where none was."""
     try:
         stored = json.loads(text or "")
-        return f"{stored['error']}: {stored['message']}"
+        return str(stored["error"]), str(stored["message"])
     except (ValueError, TypeError, KeyError):
-        return "no error was recorded"
+        return "", ""
 
 
 def describe(error: BaseException) -> str:

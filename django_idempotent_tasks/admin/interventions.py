@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from .. import doubted
 from ..conf import settings
 from ..dead_letters import DONE, Decision, moved_on
 from ..management.future import what_next
@@ -58,7 +59,7 @@ class Release(RowAction):
         return Question(title, _("Release it"), lines, facts, warnings, is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        if not store().release(row.digest, token=row.token):
+        if not doubted.release(store(), row):
             return moved_on(store(), row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning(

@@ -6,6 +6,7 @@ import getpass
 import logging
 import os
 
+from .. import doubted
 from ..models import IdempotencyKey
 from ..moments import database_now
 from ..states import State
@@ -33,7 +34,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _nothing_to_release(row, store)
     if not options["yes"]:
         return _planned(row)
-    if not store.release(row.digest, token=row.token):
+    if not doubted.release(store, row):
         return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
     logger.warning(
         "%s released %s %s, token %d: %s", who(), row.task, row.digest, row.token, harmless(reason)

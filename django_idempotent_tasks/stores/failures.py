@@ -37,6 +37,11 @@ SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, 2, '{statements.DIED}
   FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
+#: The same, of a row that tells of the death, where nobody could record it then.
+RECORD_UNTOLD_DEATH = f"""{RECORD_DEATH}
+   AND NOT EXISTS (SELECT 1 FROM {{failed}} f WHERE f.digest = k.digest AND f.token = %(token)s)
+"""
+
 RECORD_PLAIN = """
 INSERT INTO {failed} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
                       task_id, worker, error, description, traceback, message)
@@ -148,18 +153,20 @@ class FailureSqlStore(SqlStore):
         with self._transaction():
             grant = claim()
             if grant is not None:
-                self._record_death(call.identity.digest, seen)
+                self._count(RECORD_DEATH, self._death(call.identity.digest, seen, token=seen.token))
             return grant
 
-    def _record_death(self, digest: UUID, seen: Entry) -> None:
-        named = {
+    def record_death(self, digest: UUID, *, seen: Entry) -> None:
+        self._count(RECORD_UNTOLD_DEATH, self._death(digest, seen, token=seen.token - 1))
+
+    def _death(self, digest: UUID, seen: Entry, *, token: int) -> Parameters:
+        return {
             "digest": self.dialect.uuid(digest),
-            "token": seen.token,
+            "token": token,
             "attempt": seen.attempts,
             "runner": seen.runner_task_id or seen.task_id,
             "worker": seen.owner or "",
         }
-        self._count(RECORD_DEATH, named)
 
     def enter_external(self, claim: Claim) -> bool:
         return self._settle(ENTER_EXTERNAL, claim)
