@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
 
 from . import dead_letters
-from .models import IdempotencyKey, OperationState, RedriveOperation
+from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
 from .moments import database_now
 from .outcomes import RedriveBite
 from .selection import Selection
@@ -76,6 +77,17 @@ def begin(
 def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> bool:
     """Stop it where it is; what was redriven stays so. False when it had ended."""
     return get_store(alias).stop_redrive(operation.pk, by=by[:150])
+
+
+def again(operation: RedriveOperation, *, alias: str) -> QuerySet[DeadLetter]:
+    """What fits its selection, is older than it, and has ended as a dead letter since it began.
+
+    Most of it was redriven and has failed again; some was under way then. Raises ValueError for a
+    selection that this version cannot read.
+    """
+    selection = replace(Selection.decode(operation.selection), ended_after=None, ended_before=None)
+    begun = operation.created_at
+    return selection.query(alias).filter(created_at__lt=begun, finished_at__gt=begun)
 
 
 def carry_on(store: LedgerStore) -> int:

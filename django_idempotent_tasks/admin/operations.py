@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from .. import redrives
 from ..dead_letters import DONE, Decision
+from ..management.counts import CAP, capped
 from ..models import OperationState, RedriveOperation
 from ..selection import Selection
 from .asking import Question, ReasonForm
@@ -19,6 +20,7 @@ from .audit import who
 from .ledger import alias, now
 from .readonly import ReadOnlyAdmin
 from .rows import RowAction
+from .window import number
 from .wording import ago, at, cell, shown
 
 
@@ -122,8 +124,17 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
             (_("redriven"), f"{row.redriven:,}"),
             (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
             (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
+            (_("dead letters that fit and ended since it began: what failed again"), _again(row)),
         ]
         return {"facts": facts, "bar": bar(row)}
+
+
+def _again(row: RedriveOperation) -> str:
+    try:
+        found = number(redrives.again(row, alias=alias()), CAP + 1)
+    except ValueError:
+        return "-"
+    return str(capped(found))
 
 
 def bar(row: RedriveOperation) -> str:

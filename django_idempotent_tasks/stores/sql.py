@@ -9,11 +9,13 @@ from threading import Timer
 from typing import Any
 from uuid import UUID
 
+from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
 from ..states import Reason, State
 from . import statements
+from .absent import note_missing_tables
 from .base import LedgerStore
 from .dialect import Dialect
 
@@ -180,19 +182,26 @@ class SqlStore(LedgerStore):
 
     def _row(self, template: str, parameters: Parameters) -> Row | None:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             row: Row | None = cursor.fetchone()
         return row
 
     def _rows(self, template: str, parameters: Parameters) -> list[Row]:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             return list(cursor.fetchall())
 
     def _count(self, template: str, parameters: Parameters) -> int:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             return int(cursor.rowcount)
+
+    def _execute(self, cursor: Any, template: str, parameters: Parameters) -> None:
+        try:
+            cursor.execute(self.dialect.sql(template), parameters)
+        except DatabaseError as error:
+            note_missing_tables(error, self.connection.alias)
+            raise
 
 
 def seen_as(entry: Entry) -> Parameters:

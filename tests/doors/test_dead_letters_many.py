@@ -112,6 +112,23 @@ def test_a_redrive_is_stopped_where_it_is_by_whoever_says_so(keys: Keys) -> None
     assert facts(keys, "redrives", "follow", number + 1) == (1, {"redrive": None})
 
 
+@everywhere
+def test_a_redrive_tells_how_many_have_failed_again(keys: Keys) -> None:
+    claims = [dead(keys) for _ in range(3)]
+    number = facts(keys, "dead-letters", "redrive", "--task", "shop.charge", *WHY)[1]["id"]
+    operations.carry_on(keys.store())
+    assert facts(keys, "redrives", "show", number)[1]["dead_letters_again"]["count"] == 0
+    for claim in claims[:2]:
+        assert keys.fail(keys.started(claim.call))
+    with shifted(1):
+        dead(keys)  # newer than the operation
+        dead(keys, task="shop.other")
+    code, seen = facts(keys, "redrives", "show", number)
+    assert (code, seen["redriven"], seen["dead_letters_again"]) == (0, 3, {"count": 2, "at_least": False})
+    assert "2 that fit it" in idem("redrives", "show", number, "--database", keys.alias)[1]
+    assert f"redrives show {number}" in idem("redrives", "follow", number, "--database", keys.alias)[1]
+
+
 def test_who_no_longer_waits_does_not_stop_the_redrive(monkeypatch: Any) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
