@@ -80,6 +80,23 @@ class DeadStateFilter(ChoiceFilter):
         return [(state.value, state_word(state)) for state in (State.REVIEW, State.FAILED)]
 
 
+class DiscardedFilter(admin.SimpleListFilter):
+    """What was put away, in place of what waits; the list's own rows are the others."""
+
+    title, parameter_name = _("discarded"), "discarded"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [("1", _("those that were discarded"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Without one it is what waits, and not all."""
+        for number, choice in enumerate(super().choices(changelist)):
+            yield choice | ({} if number else {"display": _("those that wait")})
+
+
 class CategoryFilter(ChoiceFilter):
     """Kinds of failure."""
 

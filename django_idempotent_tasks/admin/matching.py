@@ -27,9 +27,17 @@ BOUND = 100_000
 SAMPLE = 20
 
 
+def is_of_discarded(request: HttpRequest) -> bool:
+    """Whether the list is of what was put away."""
+    return request.GET.get("discarded") == "1"
+
+
 def selection_of(request: HttpRequest) -> Selection:
     """What the list shows with these filters, ended by now. Raises ValueError for a wrong value."""
     given, moment = request.GET, now(request)
+    if is_of_discarded(request):
+        msg = "What was discarded is decided about one by one."
+        raise ValueError(msg)
     texts = {name: given.get(name) or None for name in ("task", "scope", "signature")}
     if any(NOT_IN_A_COLUMN.search(text) for text in texts.values() if text):
         msg = "A filter has a text that no column holds."

@@ -139,6 +139,25 @@ def test_a_discarded_one_leaves_the_list_and_keeps_its_record(root: Client, keys
     assert "discarded meanwhile" in messages_of(root.get(page(DEAD, "discard", claim.digest), follow=True))
 
 
+def test_discarded_ones_have_a_list_and_pages_of_their_own_and_can_be_redriven(
+    root: Client, keys: Keys
+) -> None:
+    claim, waits = dead(keys), dead(keys)
+    decide(root, "discard", claim)
+    found = root.get(page(DEAD), {"discarded": "1"})
+    assert [row.pk for row in found.context["cl"].result_list] == [claim.digest]
+    assert (found.context["list_actions"], found.context["action_form"]) == ([], None)
+    assert "those that wait" in found.content.decode()
+    shown = root.get(page(DEAD, "change", claim.digest))
+    assert shown.context["discarded_url"] == f"{page(DEAD)}?discarded=1"
+    assert [link["label"] for link in shown.context["actions"]] == ["Redrive"]
+    with keys.untouched(claim, waits):
+        assert root.get(page(DEAD, "redrive_many"), {"discarded": "1"}).status_code == 400
+    assert "Redriven" in decide(root, "redrive", claim)
+    assert (keys.row(claim).state, keys.row(claim).discarded_at) == (State.PENDING, None)
+    assert list(root.get(page(DEAD), {"discarded": "1"}).context["cl"].result_list) == []
+
+
 def test_a_review_is_resolved_with_a_result_that_must_be_json(root: Client, keys: Keys) -> None:
     claim = dead(keys, state=State.REVIEW)
     url = page(DEAD, "resolve", claim.digest)
