@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..management.counts import Count
+from ..management.sentences import lease
 from ..management.status import Status, findings, look
 from ..management.text import since, span
 from ..models import HourlyCount, IdempotencyKey
 from ..states import State
-from .answers import lease
 from .charts import busiest, charts, counted_words, hours, this_hour, totals
 from .ledger import alias, now, store
 from .readonly import ReadOnlyAdmin

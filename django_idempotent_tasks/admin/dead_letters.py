@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from .. import dead_letters
 from ..encoding import decode_error
-from ..management.future import what_next
+from ..management.sentences import what_next
 from ..models import DeadLetter, FailedJob
 from ..redaction import call_text
 from . import waiting

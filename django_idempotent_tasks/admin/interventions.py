@@ -13,11 +13,10 @@ from django.utils.translation import gettext_lazy
 from .. import doubted
 from ..conf import settings
 from ..dead_letters import DONE, Decision, moved_on
-from ..management.future import what_next
+from ..management.sentences import lease, what_next
 from ..models import IdempotencyKey
 from ..selection import NOT_IN_A_COLUMN
 from ..states import LIVE, State
-from .answers import lease
 from .asking import Question, ReasonForm
 from .audit import who
 from .ledger import now, store

@@ -12,12 +12,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..encoding import decode_error
-from ..management.future import what_next
+from ..management.sentences import lease, what_next, why_not_run
 from ..message import pretty
 from ..models import DEAD, IdempotencyKey
 from ..redaction import call_text
 from ..states import State
-from .answers import lease, why_not_run
 from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
 from .finding import digests_of
 from .interventions import Cancel, Release
