@@ -116,6 +116,8 @@ def _word(name: str, value: Any) -> str:
             return Category(value).name.lower().replace("_", " ")
         case "state":
             return State(value).name
+        case "ended_after" | "ended_before":
+            return str(value.isoformat(" ", "seconds"))
         case _:
             return str(value)
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from ..management.counts import Count
 from ..management.sentences import lease
@@ -40,24 +40,38 @@ _LISTS = {
     "review": ("deadletter", {"state": int(State.REVIEW)}),
 }
 
-#: What a finding says where its list is a link and not a command.
-_WORDS = {
+#: What a finding says where its list is a link and not a command; the count decides between the two forms.
+_WORDS: dict[str, Any] = {
     "no_leader": gettext_lazy(
         "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'manage.py idem sweep'."
     ),
-    "expired_leases": gettext_lazy(
-        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody sweeps."
+    "expired_leases": ngettext_lazy(
+        "%(count)s lease is over for more than a minute: nothing is stored to send again, or nobody sweeps.",
+        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody"
+        " sweeps.",
+        "number",
     ),
-    "pending_overdue": gettext_lazy(
+    "pending_overdue": ngettext_lazy(
+        "%(count)s pending key is overdue: does a worker consume its queue, does the broker take messages?",
         "%(count)s pending keys are overdue: does a worker consume their queue, does the broker take"
-        " messages?"
+        " messages?",
+        "number",
     ),
-    "retry_overdue": gettext_lazy(
-        "%(count)s keys in retry are overdue: does a worker consume their queue, does the broker take"
-        " messages?"
+    "retry_overdue": ngettext_lazy(
+        "%(count)s retry is overdue: does a worker consume its queue, does the broker take messages?",
+        "%(count)s retries are overdue: does a worker consume their queue, does the broker take messages?",
+        "number",
     ),
-    "failed": gettext_lazy("%(count)s dead letters failed for good: redrive, resolve or discard them."),
-    "review": gettext_lazy("%(count)s dead letters are in review: a person must say what became of them."),
+    "failed": ngettext_lazy(
+        "%(count)s dead letter failed for good: redrive or discard it.",
+        "%(count)s dead letters failed for good: redrive or discard them.",
+        "number",
+    ),
+    "review": ngettext_lazy(
+        "%(count)s dead letter is in review: a person must say what became of it.",
+        "%(count)s dead letters are in review: a person must say what became of them.",
+        "number",
+    ),
 }
 
 
@@ -121,7 +135,10 @@ class HourlyCountAdmin(ReadOnlyAdmin):
 
 def _findings(request: HttpRequest, seen: Status) -> list[dict[str, str]]:
     return [
-        {"text": str(_WORDS[each.name]) % {"count": each.count}, "url": _list_of(request, each.name)}
+        {
+            "text": _WORDS[each.name] % {"count": each.count, "number": each.count.number},
+            "url": _list_of(request, each.name),
+        }
         for each in findings(seen)
     ]
 
