@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
+from django.utils.translation import override
 
 from . import dead_letters
 from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
@@ -70,7 +71,9 @@ def begin(
         total=total,
     )
     operation.save(using=using, force_insert=True)
-    logger.warning("%s redrives %d dead letters (%s): %s", by, total, selection.words(), reason.strip())
+    with override(None):  # a log has one language, whoever asks
+        words = selection.words()
+    logger.warning("%s redrives %d dead letters (%s): %s", by, total, words, reason.strip())
     return operation
 
 

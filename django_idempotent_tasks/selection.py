@@ -13,6 +13,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils.timezone import is_aware
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from .models import DEAD, DeadLetter, IdempotencyKey
 from .states import Category, State
@@ -104,14 +106,26 @@ class Selection:
 
     def words(self) -> str:
         """For people."""
-        parts = [f"{name.replace('_', ' ')} {_word(name, value)}" for name, value in self.given().items()]
-        return ", ".join(parts) or "all dead letters"
+        parts = [str(_NAMES[name]) % {"value": _word(name, value)} for name, value in self.given().items()]
+        return ", ".join(parts) or _("all dead letters")
+
+
+_NAMES = {
+    "task": gettext_lazy("task %(value)s"),
+    "scope": gettext_lazy("scope %(value)s"),
+    "signature": gettext_lazy("signature %(value)s"),
+    "category": gettext_lazy("category %(value)s"),
+    "state": gettext_lazy("state %(value)s"),
+    "ended_after": gettext_lazy("ended after %(value)s"),
+    "ended_before": gettext_lazy("ended before %(value)s"),
+    "digests": gettext_lazy("%(value)s picked by hand"),
+}
 
 
 def _word(name: str, value: Any) -> str:
     match name:
         case "digests":
-            return f"{len(value)} picked by hand"
+            return f"{len(value):,}"
         case "category":
             return Category(value).name.lower().replace("_", " ")
         case "state":

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from .. import redrives
 from ..dead_letters import DONE, Decision
@@ -36,7 +36,7 @@ class Stop(RowAction):
 
     def unfit(self, row: RedriveOperation) -> str:
         by = "" if row.stopped_by is None else _(" by %(who)s") % {"who": shown(row.stopped_by)}
-        return _("It has ended: %(state)s%(by)s.") % {"state": row.get_state_display(), "by": by}
+        return _("It has ended: %(state)s%(by)s.") % {"state": _state(row), "by": by}
 
     def question(self, request: HttpRequest, row: RedriveOperation) -> Question:  # noqa: ARG002
         lines = [_("It ends where it is; what it has redriven stays so.")]
@@ -88,7 +88,7 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: RedriveOperation) -> str:
         """Running, done, or stopped and by whom."""
-        word = str(row.get_state_display())
+        word = _state(row)
         return word if row.stopped_by is None else f"{word} ({cell(row.stopped_by)})"
 
     @admin.display(description=gettext_lazy("asked for by"))
@@ -148,6 +148,14 @@ def bar(row: RedriveOperation) -> str:
         label,
         label,
     )
+
+
+#: For translators: what the model calls them.
+_STATES = (gettext_noop("running"), gettext_noop("done"), gettext_noop("stopped"))
+
+
+def _state(row: RedriveOperation) -> str:
+    return _(str(row.get_state_display()))
 
 
 def words_of(row: RedriveOperation) -> str:
