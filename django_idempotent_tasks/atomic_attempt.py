@@ -195,7 +195,7 @@ class AtomicAttempt(Attempt):
     def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):
             if broke:  # also by the server, for what the body does in its transaction
-                self.settlement.crash()
+                self.settlement.crash(error)
             else:
                 self.settlement.release()
         raise DatabaseGone from error

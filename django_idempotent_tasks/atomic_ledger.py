@@ -14,7 +14,7 @@ from .encoding import storable
 from .ledger import Claimed, Ledger
 from .outcomes import Call, Claim, Entry, Grant
 from .owner import new_owner
-from .states import Reason
+from .states import Reason, State
 from .verdict import Step, Verdict
 
 #: A signal's name, its sender and its arguments.
@@ -108,7 +108,10 @@ class AtomicLedger(Ledger):
             # What a redelivery follows has left nothing, unless its death is what the row tells of.
             unseen = int(entry is None or entry.reason is not Reason.OWNER_DIED)
             republish = settings().republish_after
-            return self.store.free_dead(claim.digest, owner_prefix=owner, republish=republish, unseen=unseen)
+            freed = self.store.free_dead(claim.digest, owner_prefix=owner, republish=republish, unseen=unseen)
+            if entry is not None and entry.state is State.RETRY and not unseen:
+                self.store.record_death(claim.digest, seen=entry)
+            return freed
 
         self.record(call, owner=owner, seen=token_of(entry), settle=die)
         return token

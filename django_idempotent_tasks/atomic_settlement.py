@@ -12,11 +12,12 @@ from . import signals
 from .announce import announce
 from .atomic_ledger import AtomicLedger, Recorded, Untold
 from .conf import settings
+from .failure import failure_of
 from .ledger import Ledger
 from .message import stored_text
 from .outcomes import Claim
 from .settlement import Settlement, Verb
-from .states import State
+from .states import Category, State
 
 
 class AtomicSettlement(Settlement):
@@ -43,14 +44,21 @@ class AtomicSettlement(Settlement):
         if self.ledger.counted is not None:
             super().release()
 
-    def crash(self) -> None:
+    def crash(self, error: BaseException) -> None:
         """Count a connection that died under the body, as a worker that did; a counted start was before."""
-        if self.ledger.counted is None:
-            self._carry(self._die)
+        if self.ledger.counted is not None:
+            return
+        failure = failure_of(
+            error, task=self.task.name, category=Category.RETRYABLE, worker=self.request.hostname
+        )
 
-    def _die(self, ledger: Ledger, claim: Claim) -> bool:
-        republish = settings().republish_after
-        return ledger.store.free_dead(claim.digest, owner_prefix=claim.owner, republish=republish)
+        def die(ledger: Ledger, claim: Claim) -> bool:
+            republish = settings().republish_after
+            return ledger.store.free_dead(
+                claim.digest, owner_prefix=claim.owner, republish=republish, failure=failure
+            )
+
+        self._carry(die)
 
     def _carry(self, verb: Verb) -> bool:
         # Only here is the message needed: a body that commits leaves none.

@@ -9,11 +9,12 @@ from functools import cache
 from typing import Any
 
 from celery import current_app
+from django.utils.translation import gettext as _
 
 from . import signals
 from .announce import announce
 from .conf import settings
-from .encoding import encode_result
+from .encoding import encode_result, given_json
 from .message import AGAIN, HEADER, Message
 from .models import IdempotencyKey
 from .options import Policy
@@ -53,9 +54,8 @@ def redrive(
     """
     text = anew(row, edited)
     if text is None:
-        return _refused(
-            unsendable(row) if edited is None else "the arguments are not JSON, or above MAX_PAYLOAD"
-        )
+        unfit = _("the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD")
+        return _refused(unsendable(row) if edited is None else unfit)
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     tell(row, by=by, using=store.connection.alias)
@@ -71,11 +71,11 @@ def tell(row: IdempotencyKey, *, by: str, using: str | None) -> None:
 def unsendable(row: IdempotencyKey) -> str:
     """Why a dead letter cannot be redriven that has no message, or none that can be read."""
     if row.message is None:
-        return (
+        return _(
             "nothing of the call is stored (a sensitive task, or arguments above MAX_PAYLOAD): send it again"
             " where it came from, or resolve or discard this one"
         )
-    return (
+    return _(
         "its stored message cannot be read, or is above MAX_PAYLOAD: send the call again where it came from"
     )
 
@@ -97,6 +97,7 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
     if not is_stored:
         msg = f"The result must be JSON of at most {settings().max_result} characters."
         raise ValueError(msg)
+    given_json(text or "null")
     done = store.resolve(
         row.digest,
         token=row.token,
@@ -122,14 +123,24 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     message = replace(message, options=options)
     if edited is not None:
         message = replace(message, args=edited[0], kwargs=edited[1])
-    return message.encode(limit=settings().max_payload)
+    text = message.encode(limit=settings().max_payload)
+    return text if edited is None else _readable(text)
+
+
+def _readable(text: str | None) -> str | None:
+    """The text, if whoever takes the message can read it."""
+    try:
+        given_json(text or "")
+    except ValueError:
+        return None
+    return text
 
 
 def known_problem(row: IdempotencyKey) -> str | None:
     """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
     task = known_task(row.task)
     if task is None:
-        return "no task of this name is known here; it may have been renamed or removed"
+        return _("no task of this name is known here; it may have been renamed or removed")
     policy: Policy | None = getattr(task, "idempotency_policy", None)
     if policy is None or row.message is None:
         return None
@@ -137,7 +148,7 @@ def known_problem(row: IdempotencyKey) -> str | None:
         message = Message.decode(row.task, row.message)
         policy.key_rules.binder(message.args, message.kwargs)
     except Exception as error:  # noqa: BLE001  of any version, with any arguments
-        return f"its arguments do not fit the task as it is now ({error})"
+        return _("its arguments do not fit the task as it is now (%(error)s)") % {"error": error}
     return None
 
 
@@ -167,9 +178,9 @@ def moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
     """Somebody else was first, and has the key now or has decided already: say who."""
     now = IdempotencyKey.objects.using(store.connection.alias).filter(digest=row.digest).first()
     if now is None:
-        return _refused("its key is gone: it was pruned meanwhile")
+        return _refused(_("its key is gone: it was pruned meanwhile"))
     state = State(now.state).name
     if now.discarded_at is not None:
-        return _refused("it was discarded meanwhile")
-    holder = now.runner_task_id or now.task_id
-    return _refused(f"its key has moved on and is {state} now (call {holder}): look again")
+        return _refused(_("it was discarded meanwhile"))
+    words = _("its key has moved on and is %(state)s now (call %(holder)s): look again")
+    return _refused(words % {"state": state, "holder": now.runner_task_id or now.task_id})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from typing import Any, NoReturn
 
 from kombu.utils import json as wire
 
@@ -28,6 +29,40 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
     except Exception:  # noqa: BLE001  a result may raise anything from its own methods
         return None, False
     return (text, True) if len(text) <= limit else (None, False)
+
+
+def given_json(text: str) -> Any:
+    """What a person wrote as JSON. Raises ValueError, with the remedy, for what cannot be stored and read.
+
+    That is also a number that no float holds (``1e999``), and an object with ``__type__`` that is none of
+    the serializer's own.
+    """
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError:
+        msg = "It is nested too deeply."
+        raise ValueError(msg) from None
+    if "__type__" in text:
+        _ask_whether_it_can_be_read(text)
+    return value
+
+
+def _ask_whether_it_can_be_read(text: str) -> None:
+    try:
+        wire.loads(text)
+    except Exception:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
+        msg = 'An object with "__type__" and "__value__" is none that can be read: name its keys otherwise.'
+        raise ValueError(msg) from None
+
+
+def _no_number(name: str) -> NoReturn:
+    msg = f"{name} is no number in JSON: write null, or a text."
+    raise ValueError(msg)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text[:20])
 
 
 def storable(value: object, reason: Reason, *, keep: bool, limit: int) -> tuple[str | None, Reason]:
@@ -61,11 +96,17 @@ def error_text(error: str, message: str) -> str:
 
 def decode_error(text: str | None) -> str:
     """The recorded error in one line."""
+    error, message = error_parts(text)
+    return f"{error}: {message}" if error else "no error was recorded"
+
+
+def error_parts(text: str | None) -> tuple[str, str]:
+    """Class and message of the recorded error; both empty where none was."""
     try:
         stored = json.loads(text or "")
-        return f"{stored['error']}: {stored['message']}"
+        return str(stored["error"]), str(stored["message"])
     except (ValueError, TypeError, KeyError):
-        return "no error was recorded"
+        return "", ""
 
 
 def describe(error: BaseException) -> str:

@@ -13,6 +13,13 @@ class ConfigurationError(IdempotencyError, ImproperlyConfigured):
     """A task option or a setting is wrong. The message says which one and what to write instead."""
 
 
+class PayloadTooLarge(ConfigurationError):
+    """A call is above ``MAX_PAYLOAD`` characters, so that its row could not hold it.
+
+    Store what is large, and pass an id; or raise ``IDEMPOTENT_TASKS["MAX_PAYLOAD"]``.
+    """
+
+
 class InvalidKey(IdempotencyError, ValueError):
     """A key, scope or fingerprint value has no canonical form. The message names the argument.
 

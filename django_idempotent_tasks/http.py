@@ -19,7 +19,7 @@ from django.urls import NoReverseMatch, reverse
 from django.views import View
 
 from . import jobs
-from .exceptions import ConfigurationError, InvalidKey, KeyReused
+from .exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
 from .lookup import get_key
 from .models import DEAD, IdempotencyKey
 from .states import LIVE, State
@@ -52,8 +52,9 @@ def submit_response(
     signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
     is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
     tells); 422 for another payload under the key; 400 without a key, with a bad one, or with arguments
-    that do not fit; 401 without a scope or a user; 503 when the ledger does not answer: the same
-    request again is safe. Raises :class:`ConfigurationError` for a task that cannot be submitted.
+    that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a user; 503 when
+    the ledger does not answer: the same request again is safe. Raises :class:`ConfigurationError` for a
+    task that cannot be submitted.
     """
     try:
         return _submitted(
@@ -82,7 +83,7 @@ def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) ->
             return ended
         submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
         row = None if submission.result is None else jobs.find(submission.result.id)
-    except (KeyReused, InvalidKey, DatabaseError, TypeError) as error:
+    except (KeyReused, InvalidKey, PayloadTooLarge, DatabaseError, TypeError) as error:
         return _not_accepted(error)
     if row is None:  # another open transaction has the key
         return _held(None)
@@ -108,6 +109,9 @@ def _not_accepted(error: Exception) -> HttpResponse:
         return problem(422, "key-reused", text)
     if isinstance(error, InvalidKey):
         return problem(400, "invalid-key", str(error))
+    if isinstance(error, PayloadTooLarge):
+        text = "The arguments are too large. Upload what is large, and send a reference to it."
+        return problem(413, "payload-too-large", text)
     if isinstance(error, TypeError):
         return problem(400, "bad-arguments", f"The arguments do not fit: {error}.")
     return problem(
@@ -211,6 +215,13 @@ class JobView(View):
             raise IdempotencyKey.DoesNotExist
         return key
 
+    def replaced(self, request: HttpRequest, task_id: str) -> dict[str, Any] | None:
+        """How a call ended whose key a later one has; None where it is none, or not this request's to see."""
+        found = None if jobs.find(task_id) else jobs.find_replaced(task_id)
+        if found is None or not self.may_see(request, found[1]):
+            return None
+        return jobs.replaced_document(*found) | {"cancel_url": None}
+
 
 class JobStatusView(JobView):
     """``GET``: the job's document; 404 for one that is unknown or another's."""
@@ -218,9 +229,9 @@ class JobStatusView(JobView):
     http_method_names = ["get", "head", "options"]
 
     def get(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        replaced = None if jobs.find(task_id) else jobs.find_replaced(task_id)
-        if replaced is not None and self.may_see(request, replaced[1]):
-            return JsonResponse(jobs.replaced_document(*replaced) | {"cancel_url": None})
+        replaced = self.replaced(request, task_id)
+        if replaced is not None:
+            return JsonResponse(replaced)
         key = self.visible(request, task_id)
         headers = {"Cache-Control": "no-store"}
         if key.state in LIVE:
@@ -234,9 +245,19 @@ class JobCancelView(JobView):
     http_method_names = ["post", "options"]
 
     def post(self, request: HttpRequest, task_id: str) -> HttpResponse:
+        replaced = self.replaced(request, task_id)
+        if replaced is not None:
+            return _over(replaced)
         key = self.visible(request, task_id)
         outcome = jobs.cancel(key)
         key.refresh_from_db()
         if outcome == "cancelled" or key.state == State.CANCELLED:
             return JsonResponse(_document(key))
         return problem(409, outcome, "It cannot be cancelled any more.", job=_document(key))
+
+
+def _over(job: dict[str, Any]) -> HttpResponse:
+    """Of a call that ended before a later one took its key."""
+    if job["state"] == State.CANCELLED.name.lower():
+        return JsonResponse(job)
+    return problem(409, "finished", "It is over: a later call has its key by now.", job=job)

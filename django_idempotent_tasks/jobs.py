@@ -49,7 +49,7 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "task": key.task,
         "state": state.name.lower(),
         "created": _moment(key.created_at),
-        "started": _moment(key.started_at),
+        "started": None if state is State.PENDING else _moment(key.started_at),  # a redrive starts anew
         "finished": _moment(key.finished_at),
         "attempt": key.attempts,
         "progress": None if key.progress is None else json.loads(key.progress),

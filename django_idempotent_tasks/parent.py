@@ -15,7 +15,7 @@ from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined] 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import signals, undone
+from . import doubted, signals, undone
 from .announce import announce
 from .conf import settings
 from .delivery import is_redelivered
@@ -201,12 +201,13 @@ class _Crash:
     was_told: bool
 
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        store.free_dead(
+        if store.free_dead(
             call.identity.digest,
             owner_prefix=owner,
             republish=settings().republish_after,
             failure=self.failure,
-        )
+        ):
+            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
 
     def end_undone(self, request: Any, call: Call) -> None:
         """The start of a redelivered copy was counted before it began: that is not a crash more."""

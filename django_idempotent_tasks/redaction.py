@@ -3,32 +3,58 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
 from celery import current_app
+from django.utils.functional import Promise
 
 from .binding import Binder
 from .conf import settings
 from .exceptions import ConfigurationError
 from .message import Message
 
+#: What arguments may be that JSON has no form for: it is shown as text.
+_TEXTS = (datetime, date, time, Decimal, UUID, bytes, Promise)
+
 #: Options of a message that say how it is sent, and nothing of other calls.
 _OPTIONS = ("queue", "exchange", "routing_key", "priority", "eta", "expires", "retries", "time_limit")
 
 
 def arguments_of(task: str, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arguments by name; those that no parameter is known for by their position, from ``"0"``.
+    """The arguments by name, as JSON has them; those without a known parameter by their place, from ``"0"``.
 
-    ``REDACT(task, arguments)`` says what is shown. Where it raises nothing is.
+    ``REDACT(task, arguments)`` says what is shown. Where it raises nothing is, nor a value that it gives
+    and JSON cannot hold.
     """
     found = _named(task, list(args)) | dict(kwargs)
     redact = settings().redact
     if redact is None:
-        return found
+        return {name: _plain(value) for name, value in found.items()}
     try:
-        return dict(redact(task, found))
+        given: Any = redact(task, found)
     except Exception as error:  # noqa: BLE001  a project's function may raise anything
         return {"not shown": f"REDACT raised {type(error).__name__}"}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        return {"not shown": "REDACT must return a dict of arguments by their names"}
+    return {name: _plain(value) for name, value in given.items()}
+
+
+def _plain(value: object) -> Any:
+    """The value as it comes back from JSON; of what JSON cannot hold only the type."""
+    try:
+        return json.loads(json.dumps(value, default=_text), parse_constant=str)
+    except Exception:  # noqa: BLE001  a project's classes may raise anything
+        return f"not shown: {type(value).__name__} with what JSON cannot hold"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, _TEXTS):
+        return str(value)
+    raise TypeError
 
 
 def call_of(task: str, text: str | None) -> dict[str, Any] | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
+from django.utils.translation import override
 
 from . import dead_letters
-from .models import IdempotencyKey, OperationState, RedriveOperation
+from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
 from .moments import database_now
 from .outcomes import RedriveBite
 from .selection import Selection
@@ -21,6 +23,8 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: Keys that one bite redrives.
 BITE = 200
+#: Keys a second that a rate may be.
+FASTEST = 1_000_000
 #: Seconds of its rate that an operation may catch up on at once: after a pause it does not storm.
 CATCH_UP = 10
 #: The smallest difference of two times; databases keep them to that or to less.
@@ -47,13 +51,13 @@ def begin(
     """Write the operation; the sweeper carries it out at most ``rate`` keys a second.
 
     It takes what has ended by now: what fails again is not taken once more. Raises ValueError for an
-    empty reason or a rate below 1.
+    empty reason or a rate that is none from 1 to ``FASTEST``.
     """
     if not reason.strip():
         msg = "Give a reason: it is kept with the operation."
         raise ValueError(msg)
-    if rate is not None and rate < 1:
-        msg = f"The rate must be at least 1 key a second, not {rate}."
+    if rate is not None and not 1 <= rate <= FASTEST:
+        msg = f"The rate must be 1 to {FASTEST:,} keys a second, not {rate}; None is as fast as it goes."
         raise ValueError(msg)
     store = get_store(alias)
     using = store.connection.alias
@@ -67,13 +71,26 @@ def begin(
         total=total,
     )
     operation.save(using=using, force_insert=True)
-    logger.warning("%s redrives %d dead letters (%s): %s", by, total, selection.words(), reason.strip())
+    with override(None):  # a log has one language, whoever asks
+        words = selection.words()
+    logger.warning("%s redrives %d dead letters (%s): %s", by, total, words, reason.strip())
     return operation
 
 
 def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> bool:
     """Stop it where it is; what was redriven stays so. False when it had ended."""
     return get_store(alias).stop_redrive(operation.pk, by=by[:150])
+
+
+def again(operation: RedriveOperation, *, alias: str) -> QuerySet[DeadLetter]:
+    """What fits its selection, is older than it, and has ended as a dead letter since it began.
+
+    Most of it was redriven and has failed again; some was under way then. Raises ValueError for a
+    selection that this version cannot read.
+    """
+    selection = replace(Selection.decode(operation.selection), ended_after=None, ended_before=None)
+    begun = operation.created_at
+    return selection.query(alias).filter(created_at__lt=begun, finished_at__gt=begun)
 
 
 def carry_on(store: LedgerStore) -> int:

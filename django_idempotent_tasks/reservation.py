@@ -15,7 +15,7 @@ from django.db.transaction import TransactionManagementError
 from .accepted import AcceptedResult
 from .backoff import delay_of
 from .conf import settings
-from .exceptions import ConfigurationError, DuplicateTask
+from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
 from .fallback import run_here, runs_here
 from .header import from_header, is_in_canvas, to_header
 from .ledger import Ledger, Refused
@@ -148,7 +148,7 @@ class Reservation:
             part = self.message.not_json()
             problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
             msg = f"{self.task.name}: this call cannot be stored, {problem}; pass an id or a name instead."
-            raise ConfigurationError(msg)
+            raise ConfigurationError(msg) if part else PayloadTooLarge(msg)
         if '"__type__"' in text:  # what kombu takes for an encoded object
             self._ask_whether_it_can_be_read(text)
         return Call(self.identity, self.task.name, self.task_id, text)

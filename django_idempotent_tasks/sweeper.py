@@ -15,7 +15,7 @@ from celery import Celery
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
-from . import signals
+from . import doubted, signals
 from .conf import settings
 from .hourly import count_hours
 from .message import Message
@@ -85,6 +85,9 @@ def sweep_bite(app: Celery, store: LedgerStore) -> Swept:
     unsent, sent = _send([row for row in rows if row.publish], app, store)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
+    for row in rows:
+        if row.state is State.REVIEW:
+            doubted.tell(store, row.digest)
     store.sum_duplicates(bite=1000)
     return Swept(rows, unsent, sent, redriven)
 

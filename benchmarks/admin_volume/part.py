@@ -118,6 +118,7 @@ def _pages(rows: int) -> dict[str, str]:
         "dead letters, a signature": f"{dead}?signature={signature}&ended=24h",
         "dead letters, an absent task": f"{dead}?task=shop.tasks.none",
         "dead letters, search": f"{dead}?q={letter.task_id}",
+        "dead letters, discarded": f"{dead}?discarded=1",
         "a dead letter": _page("deadletter", letter.digest),
         "redrive all of a signature?": f"{redrive}?signature={signature}",
         "redrive all?": redrive,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
@@ -55,3 +55,8 @@ def ask(
     }
     request.current_app = admin.admin_site.name
     return TemplateResponse(request, TEMPLATE, context, status=400 if form.errors else 200)
+
+
+def no_such(words: str) -> HttpResponse:
+    """The answer to what no page of ours sends."""
+    return HttpResponse(words, status=400, content_type="text/plain; charset=utf-8")

@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from ..management.search import WINDOW
 from ..models import AnsweredCall, DuplicateAttempt
-from .filters import NOT_IN_A_COLUMN, ScopeFilter
+from ..selection import NOT_IN_A_COLUMN
+from .filters import ScopeFilter
 from .readonly import ReadOnlyAdmin
 from .window import Windowed
 from .wording import at, cell, state_word

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import Count as Counted
+from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
 from ..hourly import COUNTED
-from ..models import HourlyCount
+from ..management.counts import CAP, Count
+from ..models import DEAD, HourlyCount, IdempotencyKey
+from ..states import State
 from .ledger import alias
 from .wording import shown
 
@@ -74,11 +77,28 @@ def busiest(now: datetime) -> list[dict[str, Any]]:
     ]
 
 
-def totals(counted: Hours, now: datetime) -> list[tuple[str, list[str]]]:
-    """Each kind over the last full hour, 24 hours and 7 days."""
+def this_hour(now: datetime) -> dict[str, Count]:
+    """The same of the hour that is not over, of the newest ``CAP`` keys."""
+    keys = IdempotencyKey.objects.using(alias()).filter(created_at__gte=_floor(now)).order_by("-created_at")
+    found = keys.values("state", "duplicates", "crashes", "created_at")[: CAP + 1].aggregate(
+        number=Counted("state"),
+        succeeded=Counted("state", filter=Q(state=State.SUCCEEDED)),
+        failed=Counted("state", filter=Q(state__in=DEAD)),
+        duplicates=Sum("duplicates", default=0),
+        crashes=Sum("crashes", default=0),
+    )
+    return {kind: Count(found[kind], found["number"] > CAP) for kind in COLUMNS}
+
+
+def totals(counted: Hours, now: datetime, current: dict[str, Count]) -> list[tuple[str, list[str]]]:
+    """Each kind in this hour, the last full one, 24 hours and 7 days."""
     names = _names()
     return [
-        (names[kind], [f"{_total(counted, now, kind, span):,}" for span in (1, 24, WEEK)]) for kind in COLUMNS
+        (
+            names[kind],
+            [str(current[kind]), *(f"{_total(counted, now, kind, span):,}" for span in (1, 24, WEEK))],
+        )
+        for kind in COLUMNS
     ]
 
 
@@ -95,7 +115,9 @@ def charts(counted: Hours, now: datetime) -> list[Chart]:
 def counted_words(counted: Hours, now: datetime) -> str:
     """How fresh the counts are."""
     if not counted:
-        return _("No hour has been counted yet: the sweeper does it once an hour is over.")
+        return _(
+            "No hour has been counted yet, so the charts are empty: the sweeper counts one when it is over."
+        )
     last = max(counted)
     words = _("Counted up to %(last)s; an hour is counted once it is over, and once more an hour later.")
     return words % {"last": f"{last + timedelta(hours=1):%Y-%m-%d %H:%M}"} if last < now else ""

@@ -13,18 +13,19 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
+from ..management.counts import Count
+from ..management.sentences import lease
 from ..management.status import Status, findings, look
 from ..management.text import since, span
 from ..models import HourlyCount, IdempotencyKey
 from ..states import State
-from .answers import lease
-from .charts import busiest, charts, counted_words, hours, totals
+from .charts import busiest, charts, counted_words, hours, this_hour, totals
 from .ledger import alias, now, store
 from .readonly import ReadOnlyAdmin
 from .rows import has
-from .wording import at, cell, shown, state_word
+from .wording import at, cell, state_word
 
 #: Running keys that are listed.
 SHOWN = 20
@@ -37,6 +38,40 @@ _LISTS = {
     "retry_overdue": ("idempotencykey", {"state": int(State.RETRY)}),
     "failed": ("deadletter", {"state": int(State.FAILED)}),
     "review": ("deadletter", {"state": int(State.REVIEW)}),
+}
+
+#: What a finding says where its list is a link and not a command; the count decides between the two forms.
+_WORDS: dict[str, Any] = {
+    "no_leader": gettext_lazy(
+        "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'manage.py idem sweep'."
+    ),
+    "expired_leases": ngettext_lazy(
+        "%(count)s lease is over for more than a minute: nothing is stored to send again, or nobody sweeps.",
+        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody"
+        " sweeps.",
+        "number",
+    ),
+    "pending_overdue": ngettext_lazy(
+        "%(count)s pending key is overdue: does a worker consume its queue, does the broker take messages?",
+        "%(count)s pending keys are overdue: does a worker consume their queue, does the broker take"
+        " messages?",
+        "number",
+    ),
+    "retry_overdue": ngettext_lazy(
+        "%(count)s retry is overdue: does a worker consume its queue, does the broker take messages?",
+        "%(count)s retries are overdue: does a worker consume their queue, does the broker take messages?",
+        "number",
+    ),
+    "failed": ngettext_lazy(
+        "%(count)s dead letter failed for good: redrive or discard it.",
+        "%(count)s dead letters failed for good: redrive or discard them.",
+        "number",
+    ),
+    "review": ngettext_lazy(
+        "%(count)s dead letter is in review: a person must say what became of it.",
+        "%(count)s dead letters are in review: a person must say what became of them.",
+        "number",
+    ),
 }
 
 
@@ -89,8 +124,8 @@ class HourlyCountAdmin(ReadOnlyAdmin):
             "tiles": _tiles(request, seen),
             "running": _running(moment),
             "charts": charts(counted, moment),
-            "totals": totals(counted, moment),
-            "columns": [_("last full hour"), _("24 hours"), _("7 days")],
+            "totals": totals(counted, moment, this_hour(moment)),
+            "columns": [_("this hour, so far"), _("last full hour"), _("24 hours"), _("7 days")],
             "counted": counted_words(counted, moment),
             "tasks": busiest(moment),
         }
@@ -99,7 +134,13 @@ class HourlyCountAdmin(ReadOnlyAdmin):
 
 
 def _findings(request: HttpRequest, seen: Status) -> list[dict[str, str]]:
-    return [{"text": shown(each.text), "url": _list_of(request, each.name)} for each in findings(seen)]
+    return [
+        {
+            "text": _WORDS[each.name] % {"count": each.count, "number": each.count.number},
+            "url": _list_of(request, each.name),
+        }
+        for each in findings(seen)
+    ]
 
 
 def _list_of(request: HttpRequest, name: str) -> str:
@@ -114,18 +155,26 @@ def _list(request: HttpRequest, model: str, query: dict[str, int]) -> str:
 
 
 def _tiles(request: HttpRequest, seen: Status) -> list[Tile]:
-    states = [
-        Tile(
-            state_word(state), str(seen.count(state)), _list(request, "idempotencykey", {"state": int(state)})
-        )
-        for state in State
-    ]
+    states = [tile for state in State for tile in _of_state(request, seen, state)]
     oldest = seen.states[State.PENDING]["oldest"]
     return [
         *states,
         Tile(_("oldest pending"), _("none") if oldest is None else since(oldest, seen.now)),
         Tile(_("relay lag: what is due and not sent"), _lag(seen)),
         Tile(_("sweeper"), _("leads") if seen.is_led else _("nobody leads")),
+    ]
+
+
+def _of_state(request: HttpRequest, seen: Status, state: State) -> list[Tile]:
+    """One number; of FAILED keys two, for the discarded ones wait for nobody."""
+    every = seen.count(state)
+    if state is not State.FAILED:
+        return [Tile(state_word(state), str(every), _list(request, "idempotencykey", {"state": int(state)}))]
+    kept = seen.count(state, "kept")
+    put_away = Count(every.number - kept.number, every.is_bound)
+    return [
+        Tile(_("failed, to be decided"), str(kept), _list(request, "deadletter", {"state": int(state)})),
+        Tile(_("failed and discarded"), str(put_away), _list(request, "deadletter", {"discarded": 1})),
     ]
 
 

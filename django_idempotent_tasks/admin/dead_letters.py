@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from .. import dead_letters
 from ..encoding import decode_error
-from ..management.future import what_next
+from ..management.sentences import what_next
 from ..models import DeadLetter, FailedJob
 from ..redaction import call_text
 from . import waiting
@@ -21,6 +21,7 @@ from .decisions import Discard, Redrive, Resolve
 from .filters import (
     CategoryFilter,
     DeadStateFilter,
+    DiscardedFilter,
     EndedFilter,
     ScopeFilter,
     SignatureFilter,
@@ -31,6 +32,7 @@ from .groups import groups
 from .keys import facts
 from .ledger import alias, now
 from .many import VERBS, Verb, ask_picked, matching
+from .matching import is_of_discarded
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, timeline
@@ -40,7 +42,7 @@ from .wording import at, block, category_word, cell, shown, state_word
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnlyAdmin):
-    """Keys in FAILED or REVIEW that nobody has discarded."""
+    """Keys in FAILED or REVIEW that nobody has discarded; with a filter those that somebody has."""
 
     list_display = (
         "key",
@@ -52,7 +54,15 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         "category_shown",
         "scope_shown",
     )
-    list_filter = (DeadStateFilter, CategoryFilter, EndedFilter, TaskFilter, ScopeFilter, SignatureFilter)
+    list_filter = (
+        DeadStateFilter,
+        CategoryFilter,
+        EndedFilter,
+        DiscardedFilter,
+        TaskFilter,
+        ScopeFilter,
+        SignatureFilter,
+    )
     search_fields = ("task_id",)
     search_help_text = gettext_lazy("A task id or a digest in full; with a task chosen beside, also the key")
     ordering = ("-finished_at",)
@@ -63,11 +73,18 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     long_columns = ("message",)
     looked_at = 5000
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:  # noqa: ARG002
-        return waiting.dead_letters()
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return waiting.discarded() if is_of_discarded(request) else waiting.dead_letters()
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """What was discarded keeps its page, whichever list it is asked for from."""
+        found = super().get_object(request, object_id, from_field)
+        return waiting.discarded_one(object_id) if found is None else found
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
         """What the index does not hold is looked for among those that ended last, wherever they lie."""
+        if is_of_discarded(request) and not request.GET.get("q"):
+            return waiting.newest_discarded(rows, self.looked_at)
         if not equal.keys() - {"signature"} or request.GET.get("q"):
             return Windowed(rows, is_all=True)
         indexed = {name: value for name, value in equal.items() if name == "signature"}
@@ -90,8 +107,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return view
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Those that this person may take."""
-        found = super().get_actions(request)
+        """Those that this person may take; what was discarded is decided about one by one."""
+        found = {} if is_of_discarded(request) else super().get_actions(request)
         for verb in VERBS:
             if not verb.is_allowed(request):
                 found.pop(f"{verb.slug}_picked", None)
@@ -120,6 +137,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return f"{url}?{query.urlencode()}" if query else url
 
     def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:
+        if is_of_discarded(request):
+            return []
         labels = (_("Redrive all that match …"), _("Discard all that match …"))
         return [
             {"url": self._many_url(request, verb), "label": label}
@@ -128,11 +147,8 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         ]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        own = (
-            {"groups": groups(now(request))}
-            if request.method == "GET" and self.has_view_permission(request)
-            else {}
-        )
+        is_grouped = request.method == "GET" and not is_of_discarded(request)
+        own = {"groups": groups(now(request))} if is_grouped and self.has_view_permission(request) else {}
         return super().changelist_view(request, own | (extra_context or {}))
 
     def get_search_results(
@@ -142,6 +158,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             return queryset, False
         task, scope = request.GET.get("task"), request.GET.get("scope") or None
         return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
+
+    def base_url(self) -> str:
+        """The list without a filter."""
+        name = "admin:django_idempotent_tasks_deadletter_changelist"
+        return reverse(name, current_app=self.admin_site.name)
 
     @admin.display(description=gettext_lazy("key"))
     def key(self, row: DeadLetter) -> str:
@@ -184,6 +205,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         problem = dead_letters.known_problem(row)
         return {
             "next": shown(what_next(row, moment)),
+            "discarded_url": f"{self.base_url()}?discarded=1" if row.discarded_at else "",
             "problem": "" if problem is None else shown(problem),
             "facts": facts(row, moment),
             "events": timeline(row, jobs, moment),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..dead_letters import Arguments
+from ..encoding import given_json
 from .asking import ReasonForm
 
 
@@ -32,19 +33,18 @@ class RedriveForm(ReasonForm):
 
 def parsed_arguments(text: str) -> Arguments:
     """Arguments as they are typed. Raises ValidationError."""
-    try:
-        found = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise forms.ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+    found = _json(text)
     shape = {name: type(value) for name, value in found.items()} if isinstance(found, dict) else None
     if shape not in ({"args": list, "kwargs": dict}, {"args": list}, {"kwargs": dict}):
         raise forms.ValidationError(_('Write {"args": [...], "kwargs": {...}}, with one of both at least.'))
     return found.get("args", []), found.get("kwargs", {})
 
 
-def _no_number(name: str) -> None:
-    msg = f"{name} is no number in JSON"
-    raise ValueError(msg)
+def _json(text: str) -> Any:
+    try:
+        return given_json(text)
+    except ValueError as error:
+        raise forms.ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
 
 
 class ResolveForm(ReasonForm):
@@ -60,7 +60,4 @@ class ResolveForm(ReasonForm):
 
     def clean_result(self) -> object:
         """The value."""
-        try:
-            return json.loads(self.cleaned_data["result"].strip() or "null", parse_constant=_no_number)
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+        return _json(self.cleaned_data["result"].strip() or "null")

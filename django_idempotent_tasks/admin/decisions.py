@@ -71,6 +71,10 @@ class Redrive(DecisionAction):
     permissions = ("redrive_deadletter",)
     form = RedriveForm
 
+    def fits(self, row: IdempotencyKey) -> bool:
+        """Also what was discarded: it is taken out again."""
+        return row.state in DEAD
+
     def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
         form = RedriveForm(*args, **kwargs)
         if not has(request, "edit_arguments"):

@@ -14,7 +14,8 @@ from django.utils.translation import gettext_lazy
 
 from ..models import FailedJob, IdempotencyKey
 from ..redaction import call_text
-from .filters import NOT_IN_A_COLUMN, CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
+from ..selection import NOT_IN_A_COLUMN
+from .filters import CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
 from .ledger import alias, now
 from .readonly import ReadOnlyAdmin
 from .reruns import Rerun

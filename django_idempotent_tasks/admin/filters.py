@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,9 +15,8 @@ from ..states import Category, State
 from .ledger import now
 from .wording import category_word, shown, state_word
 
-NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
-
-_AGES = {
+#: By the name in an address: how long, and in words.
+AGES = {
     "1h": (timedelta(hours=1), _("in the last hour")),
     "24h": (timedelta(hours=24), _("in the last 24 hours")),
     "7d": (timedelta(days=7), _("in the last 7 days")),
@@ -30,7 +28,7 @@ _AGES = {
 
 def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
     """From when and until when a choice reaches; None is no bound."""
-    span, _words = _AGES.get(name, (None, None))
+    span, _words = AGES.get(name, (None, None))
     if span is None:
         return None, None
     return (None, moment - span) if name.startswith("over") else (moment - span, None)
@@ -82,6 +80,23 @@ class DeadStateFilter(ChoiceFilter):
         return [(state.value, state_word(state)) for state in (State.REVIEW, State.FAILED)]
 
 
+class DiscardedFilter(admin.SimpleListFilter):
+    """What was put away, in place of what waits; the list's own rows are the others."""
+
+    title, parameter_name = _("discarded"), "discarded"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [("1", _("those that were discarded"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Without one it is what waits, and not all."""
+        for number, choice in enumerate(super().choices(changelist)):
+            yield choice | ({} if number else {"display": _("those that wait")})
+
+
 class CategoryFilter(ChoiceFilter):
     """Kinds of failure."""
 
@@ -97,7 +112,7 @@ class AgeFilter(admin.SimpleListFilter):
     column: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
-        return [(name, words) for name, (_span, words) in _AGES.items()]
+        return [(name, words) for name, (_span, words) in AGES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         after, before = age_of(self.value() or "", now(request))

@@ -9,7 +9,7 @@ from django.core.management import CommandError
 
 from ..management.search import Wanted, by_text
 from ..models import AnsweredCall, FailedJob, IdempotencyKey
-from .filters import NOT_IN_A_COLUMN
+from ..selection import NOT_IN_A_COLUMN
 from .ledger import alias
 
 #: Keys that one search finds.

@@ -10,12 +10,13 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from .. import doubted
 from ..conf import settings
 from ..dead_letters import DONE, Decision, moved_on
-from ..management.future import what_next
+from ..management.sentences import lease, what_next
 from ..models import IdempotencyKey
+from ..selection import NOT_IN_A_COLUMN
 from ..states import LIVE, State
-from .answers import lease
 from .asking import Question, ReasonForm
 from .audit import who
 from .ledger import now, store
@@ -57,7 +58,7 @@ class Release(RowAction):
         return Question(title, _("Release it"), lines, facts, warnings, is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        if not store().release(row.digest, token=row.token):
+        if not doubted.release(store(), row):
             return moved_on(store(), row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning(
@@ -95,7 +96,13 @@ class Cancel(RowAction):
         return json.dumps(row.task_id)  # a form would change control characters
 
     def as_seen(self, row: Any, mark: str) -> Any:
-        row.task_id = str(json.loads(mark))
+        try:
+            row.task_id = json.loads(mark)
+        except RecursionError:
+            row.task_id = None
+        if not isinstance(row.task_id, str) or NOT_IN_A_COLUMN.search(row.task_id):
+            msg = "A form has a task id that no row has."
+            raise ValueError(msg)
         return row
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:

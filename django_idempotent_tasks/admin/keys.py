@@ -7,16 +7,16 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..encoding import decode_error
-from ..management.future import what_next
+from ..management.sentences import lease, what_next, why_not_run
 from ..message import pretty
-from ..models import IdempotencyKey
+from ..models import DEAD, IdempotencyKey
 from ..redaction import call_text
 from ..states import State
-from .answers import lease, why_not_run
 from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
 from .finding import digests_of
 from .interventions import Cancel, Release
@@ -93,6 +93,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
         return {
             "answer": why_not_run(row, moment),
             "next": shown(what_next(row, moment)),
+            "letter_url": _letter_url(request, row),
             "facts": facts(row, moment),
             "events": timeline(row, jobs, moment),
             "refused": refused(row, moment),
@@ -103,6 +104,13 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
             if sees and row.state == State.SUCCEEDED and row.result
             else "",
         }
+
+
+def _letter_url(request: HttpRequest, row: IdempotencyKey) -> str:
+    """Where a person decides about it, if it is for one and this one may look."""
+    if row.state not in DEAD or not has(request, "view_deadletter"):
+        return ""
+    return reverse("admin:django_idempotent_tasks_deadletter_change", args=[row.pk])
 
 
 def facts(row: IdempotencyKey, moment: Any) -> Facts:

@@ -20,12 +20,12 @@ from .. import redrives
 from ..dead_letters import Decision
 from ..models import IdempotencyKey
 from ..selection import Selection
-from .asking import Question, ReasonForm, ask
+from .asking import Question, ReasonForm, ask, no_such
 from .audit import note, who
 from .decisions import DecisionAction, Discard, Redrive
 from .ledger import alias
 from .matching import allowed, count, problems, selection_of
-from .rows import has
+from .rows import has, number_of
 from .wording import shown
 
 #: Picked rows that one request decides about, and rows that one request discards.
@@ -50,7 +50,7 @@ class MatchingForm(ReasonForm):
         label=gettext_lazy("Rate"),
         required=False,
         min_value=1,
-        max_value=100_000,
+        max_value=redrives.FASTEST,
         help_text=gettext_lazy("At most so many keys a second; empty: as fast as it goes."),
     )
     field_order = ("seen", "rate", "reason")
@@ -100,8 +100,8 @@ def matching(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
         return _answered(admin, request, verb)
     try:
         selection = allowed(request, selection_of(request), verb.permission)
-    except (ValueError, KeyError):
-        return HttpResponse(_("A filter has a value that does not exist."), status=400)
+    except ValueError:
+        return no_such(_("A filter has a value that does not exist."))
     if selection is None:
         raise PermissionDenied
     number, is_bound = count(selection)
@@ -164,7 +164,7 @@ def _lines(verb: Verb, words: Any) -> list[str]:
         lines.append(
             _(
                 "The sweeper carries it out; it can be watched and stopped. What ends from now on is not"
-                " taken, so the count may shrink and never grows."
+                " taken, and what cannot be sent is skipped: the count may shrink and never grows."
             )
         )
     return lines
@@ -178,16 +178,18 @@ def _answered(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
         if not form.is_valid():
             return _asked_again(admin, request, verb, form, Selection.decode(mark) if is_selection else None)
         return (_matched if is_selection else _picked)(admin, request, verb, form)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return HttpResponse(_("This is no selection."), status=400)
+    except ValueError:
+        return no_such(_("This is no selection: go back to the list, and choose again."))
 
 
 def _asked_again(
     admin: Any, request: HttpRequest, verb: Verb, form: forms.Form, selection: Selection | None
 ) -> HttpResponse:
     if selection is None:
-        number = len(str(request.POST.get("seen", "")).split())
+        number = len(_tokens(str(request.POST.get("seen", ""))))
         return _ask(admin, request, verb, form, number, PICKED_WORD, [])
+    if (selection := allowed(request, selection, verb.permission)) is None:
+        raise PermissionDenied
     return _ask(admin, request, verb, form, count(selection)[0], shown(selection.words()), [])
 
 
@@ -221,10 +223,7 @@ def _begin(admin: Any, request: HttpRequest, form: ReasonForm, selection: Select
 
 
 def _picked(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
-    tokens = {}
-    for pair in form.cleaned_data["seen"].split():
-        digest, _colon, token = pair.partition(":")
-        tokens[UUID(digest)] = int(token)
+    tokens = _tokens(form.cleaned_data["seen"])
     if len(tokens) > PICKED and verb.is_redrive:
         selection = allowed(request, Selection(digests=tuple(tokens)), verb.permission)
         if selection is None:
@@ -234,6 +233,12 @@ def _picked(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> H
     for row in rows:
         row.token = tokens[row.digest]
     return _decide(admin, request, verb, form, rows, gone=len(tokens) - len(rows))
+
+
+def _tokens(mark: str) -> dict[UUID, int]:
+    """The digests of picked ones with the tokens that were seen. Raises ValueError."""
+    pairs = (pair.partition(":") for pair in mark.split())
+    return {UUID(digest): number_of(token) for digest, _colon, token in pairs}
 
 
 def _decide(

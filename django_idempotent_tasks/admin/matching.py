@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from .. import dead_letters
-from ..selection import Selection
+from ..models import DEAD
+from ..selection import NOT_IN_A_COLUMN, Selection
 from ..states import Category, State
-from .filters import NOT_IN_A_COLUMN, age_of
+from .filters import AGES, age_of
 from .finding import MOST, digests_of
 from .ledger import alias, now
 from .rows import has
@@ -24,22 +27,44 @@ BOUND = 100_000
 SAMPLE = 20
 
 
+def is_of_discarded(request: HttpRequest) -> bool:
+    """Whether the list is of what was put away."""
+    return request.GET.get("discarded") == "1"
+
+
 def selection_of(request: HttpRequest) -> Selection:
     """What the list shows with these filters, ended by now. Raises ValueError for a wrong value."""
     given, moment = request.GET, now(request)
+    if is_of_discarded(request):
+        msg = "What was discarded is decided about one by one."
+        raise ValueError(msg)
     texts = {name: given.get(name) or None for name in ("task", "scope", "signature")}
     if any(NOT_IN_A_COLUMN.search(text) for text in texts.values() if text):
         msg = "A filter has a text that no column holds."
         raise ValueError(msg)
-    after, before = age_of(given.get("ended", ""), moment)
+    ended = given.get("ended", "")
+    if ended and ended not in AGES:
+        msg = "A filter has a time that is not to be chosen."
+        raise ValueError(msg)
+    after, before = age_of(ended, moment)
     return Selection(
         **texts,
-        category=Category(int(given["category"])) if given.get("category") else None,
-        state=State(int(given["state"])) if given.get("state") else None,
+        category=_chosen(given.get("category"), tuple(Category)),
+        state=_chosen(given.get("state"), DEAD),
         ended_after=after,
         ended_before=before or moment,
         digests=_searched(request),
     )
+
+
+def _chosen(text: str | None, among: tuple[int, ...]) -> int | None:
+    if not text:
+        return None
+    number = int(text) if re.fullmatch("[0-9]", text) else None  # int() reads digits of every script
+    if number not in among:
+        msg = "A filter has a number that is not to be chosen."
+        raise ValueError(msg)
+    return number
 
 
 def _searched(request: HttpRequest) -> tuple[Any, ...] | None:
@@ -67,10 +92,12 @@ def count(selection: Selection) -> tuple[int, bool]:
 
 
 def problems(selection: Selection) -> list[str]:
-    """What would make the first of them fail again, each once."""
+    """What would make the first of them fail again, each once; first how many of them cannot be sent."""
     rows = list(selection.query(alias())[:SAMPLE])
-    known = {f"{shown(row.task)}: {shown(why)}" for row in rows if (why := dead_letters.known_problem(row))}
-    known |= {
-        f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in rows if dead_letters.anew(row) is None
-    }
-    return sorted(known)
+    lost = [row for row in rows if dead_letters.anew(row) is None]
+    left = [row for row in rows if row not in lost]
+    known = {f"{shown(row.task)}: {shown(why)}" for row in left if (why := dead_letters.known_problem(row))}
+    known |= {f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in lost}
+    words = _("Of the first %(looked)s, %(lost)s cannot be sent and are skipped.")
+    told = [words % {"looked": len(rows), "lost": len(lost)}] if lost else []
+    return told + sorted(known)

@@ -8,10 +8,11 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from .. import redrives
 from ..dead_letters import DONE, Decision
+from ..management.counts import CAP, capped
 from ..models import OperationState, RedriveOperation
 from ..selection import Selection
 from .asking import Question, ReasonForm
@@ -19,6 +20,7 @@ from .audit import who
 from .ledger import alias, now
 from .readonly import ReadOnlyAdmin
 from .rows import RowAction
+from .window import number
 from .wording import ago, at, cell, shown
 
 
@@ -34,7 +36,7 @@ class Stop(RowAction):
 
     def unfit(self, row: RedriveOperation) -> str:
         by = "" if row.stopped_by is None else _(" by %(who)s") % {"who": shown(row.stopped_by)}
-        return _("It has ended: %(state)s%(by)s.") % {"state": row.get_state_display(), "by": by}
+        return _("It has ended: %(state)s%(by)s.") % {"state": _state(row), "by": by}
 
     def question(self, request: HttpRequest, row: RedriveOperation) -> Question:  # noqa: ARG002
         lines = [_("It ends where it is; what it has redriven stays so.")]
@@ -86,7 +88,7 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: RedriveOperation) -> str:
         """Running, done, or stopped and by whom."""
-        word = str(row.get_state_display())
+        word = _state(row)
         return word if row.stopped_by is None else f"{word} ({cell(row.stopped_by)})"
 
     @admin.display(description=gettext_lazy("asked for by"))
@@ -122,8 +124,17 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
             (_("redriven"), f"{row.redriven:,}"),
             (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
             (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
+            (_("dead letters that fit and ended since it began: what failed again"), _again(row)),
         ]
         return {"facts": facts, "bar": bar(row)}
+
+
+def _again(row: RedriveOperation) -> str:
+    try:
+        found = number(redrives.again(row, alias=alias()), CAP + 1)
+    except ValueError:
+        return "-"
+    return str(capped(found))
 
 
 def bar(row: RedriveOperation) -> str:
@@ -137,6 +148,14 @@ def bar(row: RedriveOperation) -> str:
         label,
         label,
     )
+
+
+#: For translators: what the model calls them.
+_STATES = (gettext_noop("running"), gettext_noop("done"), gettext_noop("stopped"))
+
+
+def _state(row: RedriveOperation) -> str:
+    return _(str(row.get_state_display()))
 
 
 def words_of(row: RedriveOperation) -> str:

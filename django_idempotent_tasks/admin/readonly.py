@@ -18,7 +18,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ..management.search import WINDOW
-from .filters import NOT_IN_A_COLUMN, EqualFilter
+from ..selection import NOT_IN_A_COLUMN
+from .filters import EqualFilter
 from .ledger import alias
 from .paging import CappedPaginator
 from .rows import RowAction, act

@@ -18,7 +18,7 @@ from ..reruns import rerun
 from .asking import Question, ReasonForm
 from .audit import who
 from .ledger import store
-from .rows import RowAction
+from .rows import RowAction, number_of
 from .wording import shown
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -68,7 +68,7 @@ class Rerun(RowAction):
         return str(row.state)
 
     def as_seen(self, row: Any, mark: str) -> Any:
-        row.state = int(mark)
+        row.state = number_of(mark)
         return row
 
     def carry_out(self, request: HttpRequest, row: FailedJob, form: ReasonForm) -> Decision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -12,12 +13,15 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from ..dead_letters import Decision
-from .asking import Question, ReasonForm, ask
+from .asking import Question, ReasonForm, ask, no_such
 from .audit import note
 from .ledger import alias
 from .wording import shown
+
+_NUMBER, _MOST = re.compile(r"[0-9]{1,10}"), 2**31 - 1
 
 
 class RowAction(ABC):
@@ -71,8 +75,16 @@ class RowAction(ABC):
 
     def as_seen(self, row: Any, mark: str) -> Any:
         """The row with that again."""
-        row.token = int(mark)
+        row.token = number_of(mark)
         return row
+
+
+def number_of(text: str) -> int:
+    """A token or a state as a form carries it. Raises ValueError for what no column holds."""
+    if not _NUMBER.fullmatch(text) or int(text) > _MOST:
+        msg = "A form has a number that no row has."
+        raise ValueError(msg)
+    return int(text)
 
 
 def has(request: HttpRequest, *codenames: str) -> bool:
@@ -117,7 +129,7 @@ def _answered(
     try:
         seen = action.as_seen(copy.copy(row), form.cleaned_data["seen"])
     except ValueError:
-        raise PermissionDenied from None
+        return no_such(_("This form was changed on its way: go back to the row, and ask again."))
     with transaction.atomic(using=alias()):
         decision = action.carry_out(request, seen, form)
         if decision.done:

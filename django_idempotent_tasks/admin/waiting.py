@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.db import connections
 from django.db.models import QuerySet
 
 from ..models import DeadLetter
 from ..selection import Selection
+from ..states import State
 from .ledger import alias
+from .window import Windowed, newest
 
 #: What the index holds of a dead letter.
 _INDEXED = {"signature", "ended_after", "ended_before"}
@@ -21,6 +24,28 @@ def dead_letters() -> QuerySet[DeadLetter]:
     if connections[using].vendor == "mysql":  # no partial index there; the state has one
         return DeadLetter.objects.using(using)
     return DeadLetter._base_manager.using(using).filter(signature__isnull=False, discarded_at__isnull=True)
+
+
+def discarded() -> QuerySet[DeadLetter]:
+    """Those that were put away and are not pruned yet."""
+    return _failed().filter(discarded_at__isnull=False)
+
+
+def discarded_one(object_id: str) -> DeadLetter | None:
+    """One of them by its digest, as an address has it."""
+    try:
+        return discarded().filter(pk=UUID(object_id)).first()
+    except ValueError:
+        return None
+
+
+def newest_discarded(rows: QuerySet[Any], limit: int) -> Windowed:
+    """Those of ``rows`` among the ``limit`` FAILED keys that are pruned last: no index has them alone."""
+    return newest(rows, "due_at", limit, of=_failed())
+
+
+def _failed() -> QuerySet[DeadLetter]:
+    return DeadLetter._base_manager.using(alias()).filter(state=State.FAILED)
 
 
 def selected(selection: Selection) -> QuerySet[Any]:

@@ -38,10 +38,14 @@ def number(rows: QuerySet[Any], most: int) -> int:
         return int(cursor.fetchone()[0])
 
 
-def newest(rows: QuerySet[Any], moment: str, limit: int | None = None) -> Windowed:
-    """At most ``WINDOW`` rows, the newest by ``moment``, which must have an index."""
+def newest(
+    rows: QuerySet[Any], moment: str, limit: int | None = None, *, of: QuerySet[Any] | None = None
+) -> Windowed:
+    """At most ``WINDOW`` rows, the newest by ``moment``, which must have an index; or of those of ``of``."""
     limit = WINDOW if limit is None else limit
-    last = rows.order_by(f"-{moment}").values_list(moment, flat=True)[limit : limit + 1]
+    last = (
+        (rows if of is None else of).order_by(f"-{moment}").values_list(moment, flat=True)[limit : limit + 1]
+    )
     edge = next(iter(last), None)
     if edge is None:
         return Windowed(rows, is_all=True)

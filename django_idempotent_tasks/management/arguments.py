@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from argparse import SUPPRESS, ArgumentTypeError
 from datetime import datetime, timedelta
@@ -12,13 +11,13 @@ from uuid import UUID
 from django.core.management.base import CommandParser
 
 from ..durations import LONGEST
+from ..encoding import given_json as parsed
+from ..redrives import FASTEST
+from ..selection import NOT_IN_A_COLUMN, YEARS
 from ..states import Category, State
 from .report import Options, could_not_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd]?)")
-_NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
-#: What every database can hold and compare, in whichever time zone.
-_YEARS = (1900, 9000)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -44,7 +43,7 @@ def duration(value: object) -> timedelta:
 
 def text(value: object) -> object:
     """What a column can be asked for: undecodable bytes of a shell arrive as lone surrogates."""
-    if isinstance(value, str) and _NOT_IN_A_COLUMN.search(value):
+    if isinstance(value, str) and NOT_IN_A_COLUMN.search(value):
         msg = f"{value!r} cannot be searched for or logged: it has a NUL or bytes that are no text"
         raise ArgumentTypeError(msg)
     return value
@@ -86,7 +85,7 @@ def when(value: object) -> timedelta | datetime:
         return duration(value)
     except ArgumentTypeError:
         moment = _moment(str(value))
-    if moment is None or not _YEARS[0] <= moment.year <= _YEARS[1]:
+    if moment is None or moment.year not in YEARS:
         msg = f"{value!r} is no time; write 15m or 2h (ago), or 2026-03-01T14:05"
         raise ArgumentTypeError(msg)
     return moment
@@ -101,7 +100,11 @@ def _moment(text: str) -> datetime | None:
 
 def rate(value: object) -> int:
     """Keys a second: ``10/s``, or 10."""
-    return count(str(value).removesuffix("/s"))
+    number = count(str(value).removesuffix("/s"))
+    if number > FASTEST:
+        msg = f"{value!r} is no rate; write 1/s to {FASTEST}/s, or leave it out: as fast as it goes"
+        raise ArgumentTypeError(msg)
+    return number
 
 
 def given_json(value: object) -> tuple[object]:
@@ -111,14 +114,10 @@ def given_json(value: object) -> tuple[object]:
     if not isinstance(value, str):
         return (value,)
     try:
-        return (json.loads(value, parse_constant=_no_constant),)
-    except (ValueError, RecursionError):
-        msg = f"{value[:80]!r} is not JSON"
+        return (parsed(value),)
+    except ValueError as error:
+        msg = f"{value[:80]!r} is not JSON: {error}"
         raise ArgumentTypeError(msg) from None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def arguments(value: object) -> tuple[list[Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,9 +16,14 @@ from ..models import IdempotencyKey
 from ..moments import database_now
 from ..states import LIVE, State
 from ..stores import LedgerStore
+from .chosen import reason_of
 from .listing import no_key
+from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .search import Wanted, by_digest
+from .text import harmless
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: Rows that one query reads.
 PAGE = 1000
@@ -30,11 +36,11 @@ _NOTE = "Bodies that run are not stopped; their completion is refused."
 
 def cancel_keys(store: LedgerStore, options: Options, say: Say) -> Report:
     """One key by its digest, or those of a task or a scope."""
-    digest, wanted = options.get("digest"), Wanted.of(options)
+    digest, wanted, reason = options.get("digest"), Wanted.of(options), reason_of(options)
     if digest is not None:
         if wanted != Wanted():
             raise could_not_run("Give a digest or filters, not both.")
-        return _cancel_one(store, digest, yes=options["yes"])
+        return _cancel_one(store, digest, reason, yes=options["yes"])
     if wanted.task is None and wanted.scope is None:
         raise could_not_run("Give a digest, or --task NAME or --scope SCOPE with further filters.")
     if wanted.state is not None and wanted.state not in LIVE:
@@ -47,7 +53,20 @@ def cancel_keys(store: LedgerStore, options: Options, say: Say) -> Report:
         outcomes[_cancel(store, row, only=wanted.state)] += 1
         if number % PAGE == 0:
             say(f"{number} looked at ...")
+    _log(f"{outcomes['cancelled']} keys ({_words(wanted)})", reason, outcomes)
     return _done(outcomes)
+
+
+def _log(what: str, reason: str, outcomes: Counter[str]) -> None:
+    """One line, for one key or for all that fit."""
+    if outcomes["cancelled"]:
+        logger.warning("%s cancelled %s: %s", who(), what, harmless(reason))
+
+
+def _words(wanted: Wanted) -> str:
+    given = {"task": wanted.task, "scope": wanted.scope, "older than": wanted.older_than}
+    given["state"] = None if wanted.state is None else wanted.state.name
+    return ", ".join(f"{name} {harmless(value)}" for name, value in given.items() if value is not None)
 
 
 def _matching(store: LedgerStore, wanted: Wanted) -> Iterator[tuple[State, IdempotencyKey]]:
@@ -115,7 +134,7 @@ def _done(outcomes: Counter[str]) -> Report:
     return Report({"outcome": "done", **counts}, lines, FINDINGS if outcomes["locked"] else FINE)
 
 
-def _cancel_one(store: LedgerStore, digest: UUID, *, yes: bool) -> Report:
+def _cancel_one(store: LedgerStore, digest: UUID, reason: str, *, yes: bool) -> Report:
     row = by_digest(store.connection.alias, digest)
     if row is None:
         return no_key()
@@ -125,4 +144,6 @@ def _cancel_one(store: LedgerStore, digest: UUID, *, yes: bool) -> Report:
         return Report(facts, [f"Nothing to cancel: the key is {state.name}."], FINDINGS)
     if not yes:
         return _planned(Counter([state.name.lower()]))
-    return _done(Counter([_cancel(store, row, only=None)]))
+    outcomes = Counter([_cancel(store, row, only=None)])
+    _log(f"{harmless(row.task)} {row.digest}", reason, outcomes)
+    return _done(outcomes)

@@ -10,7 +10,7 @@ from ..message import pretty
 from ..models import IdempotencyKey
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
-from .future import what_next
+from .sentences import what_next
 from .text import harmless, since, span
 
 
@@ -50,7 +50,7 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
         "discarded": row.discarded_at,
         "error": decode_error(row.result) if state in {State.FAILED, State.REVIEW} else None,
         "stored_message": row.message is not None,
-        "next": what_next(row, now),
+        "next": what_next(row, now, commands=True),
     }
     return facts | (_payload(row, state) if payload else {})
 

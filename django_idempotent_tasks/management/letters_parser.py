@@ -9,7 +9,7 @@ from .export import export
 from .letter import show_letter
 from .letters import list_letters
 from .redrive import redrive
-from .redrives import follow_redrive, list_redrives, stop_redrive
+from .redrives import follow_redrive, list_redrives, show_redrive, stop_redrive
 from .resolve import resolve
 
 
@@ -38,9 +38,11 @@ def add_dead_letters(group: Groups) -> None:
 
 
 def add_redrives(group: Groups) -> None:
-    """``list``, ``follow`` and ``stop``."""
+    """``list``, ``show``, ``follow`` and ``stop``."""
     parser = add(group, "list", list_redrives, "redrives of many dead letters, the newest first")
     parser.add_argument("--limit", type=count, metavar="N", default=20, help="at most so many (20)")
+    parser = add(group, "show", show_redrive, "how far a redrive is, and how many have failed again since")
+    _add_number(parser)
     parser = add(group, "follow", follow_redrive, "wait for the end of a redrive and say how it went")
     _add_number(parser)
     parser = add(group, "stop", stop_redrive, "stop a redrive where it is; what was redriven stays so")

@@ -29,7 +29,7 @@ def add_commands(parser: CommandParser) -> None:
     _add_beat(group)
     _add_keys(add_noun(group, "keys", "list, show, release and cancel keys"))
     add_dead_letters(add_noun(group, "dead-letters", "list, show, export and decide on dead letters"))
-    add_redrives(add_noun(group, "redrives", "list, follow and stop redrives of many dead letters"))
+    add_redrives(add_noun(group, "redrives", "list, show, follow and stop redrives of many dead letters"))
     add_failed_jobs(add_noun(group, "failed-jobs", "list, show and rerun failed attempts"))
 
 
@@ -74,6 +74,7 @@ def _add_keys(group: Groups) -> None:
     parser = add(group, "cancel", cancel_keys, words)
     add_digest(parser, nargs="?")
     add_filters(parser)
+    add_reason(parser)
     add_yes(parser)
 
 

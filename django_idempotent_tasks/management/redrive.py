@@ -90,13 +90,22 @@ def _report(row: IdempotencyKey, outcome: str, lines: list[str], code: int) -> R
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a redrive of many would do. ``tried`` calls were looked at for what stands against them."""
+    """What a redrive of many would do. ``tried`` calls were looked at for what stands against them.
+
+    ``unreadable`` of these have a message that cannot be read or sent: the redrive skips them.
+    """
 
     groups: list[Group]
     total: int
-    sendable: int
+    stored: int
     problems: Counter[str]
     tried: int
+    unreadable: int
+
+    @property
+    def sendable(self) -> int:
+        """How many it would send, as far as was looked at."""
+        return self.stored - self.unreadable
 
     def facts(self) -> dict[str, object]:
         """For JSON."""
@@ -105,6 +114,7 @@ class Plan:
             "cannot_be_sent": self.total - self.sendable,
             "groups": [group.facts() for group in self.groups],
             "tried": self.tried,
+            "unreadable": self.unreadable,
             "likely_to_fail": dict(self.problems),
         }
 
@@ -130,11 +140,8 @@ def _planned(store: LedgerStore, selection: Selection, options: Options) -> Repo
     if not plan.total:
         return Report(facts, ["Dry run: no dead letter fits."])
     pace = f", at most {options['rate']} a second" if options.get("rate") else ""
-    lines = [f"Dry run: would redrive {plan.sendable:,} dead letter(s){pace}."]
-    if plan.sendable < plan.total:
-        lines.append(
-            f"{plan.total - plan.sendable:,} more fit, but nothing of their call is stored: they are skipped."
-        )
+    bound = "up to " if plan.tried < plan.total else ""
+    lines = [f"Dry run: would redrive {bound}{plan.sendable:,} dead letter(s){pace}.", *_skipped_lines(plan)]
     lines += ["", *group_lines(plan.groups, database_now(store))]
     if sum(group.count for group in plan.groups) < plan.total:
         lines.append(f"The {len(plan.groups)} most frequent kinds.")
@@ -142,27 +149,39 @@ def _planned(store: LedgerStore, selection: Selection, options: Options) -> Repo
     return Report(facts, lines)
 
 
+def _skipped_lines(plan: Plan) -> list[str]:
+    lines = []
+    if plan.stored < plan.total:
+        missing = plan.total - plan.stored
+        lines.append(f"{missing:,} more fit, but nothing of their call is stored: they are skipped.")
+    if plan.unreadable:
+        of = f" of the {plan.tried:,} that were looked at" if plan.tried < plan.total else ""
+        lines.append(f"{plan.unreadable:,} more{of} have a message that cannot be read: they are skipped.")
+    return lines
+
+
 def _plan(store: LedgerStore, selection: Selection) -> Plan:
     alias = store.connection.alias
     found = selection.query(alias)
-    problems, tried = _problems(alias, selection)
-    total, sendable = found.count(), found.filter(message__isnull=False).count()
-    return Plan(groups_of(alias, selection, KINDS), total, sendable, problems, tried)
+    problems, tried, unreadable = _problems(alias, selection)
+    total, stored = found.count(), found.filter(message__isnull=False).count()
+    return Plan(groups_of(alias, selection, KINDS), total, stored, problems, tried, unreadable)
 
 
-def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int]:
-    """Why the first ones would fail again, as far as this process can tell."""
+def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int, int]:
+    """Why the first ones would fail again, of how many, and how many of them cannot be sent at all."""
     problems: Counter[str] = Counter()
-    tried = 0
+    tried = unreadable = 0
     for page in selection.pages(alias, size=PAGE):
         for row in page:
-            problem = dead_letters.known_problem(row)
-            if problem is not None:
+            if row.message is not None and dead_letters.anew(row) is None:
+                unreadable += 1
+            elif (problem := dead_letters.known_problem(row)) is not None:
                 problems[f"{row.task}: {problem}"] += 1
         tried += len(page)
         if tried >= TRIED:
             break
-    return problems, tried
+    return problems, tried, unreadable
 
 
 def _problem_lines(plan: Plan) -> list[str]:

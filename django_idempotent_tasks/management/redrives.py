@@ -6,11 +6,12 @@ import time
 
 from ..models import Leader, OperationState, RedriveOperation
 from ..moments import database_now
-from ..redrives import stop
+from ..redrives import again, stop
 from ..selection import Selection
 from ..stores import LedgerStore
 from ..sweeper import DUTY
 from .chosen import reason_of
+from .counts import CAP, Count, capped
 from .release import logger, who
 from .report import FINDINGS, FINE, Options, Report, Say
 from .text import harmless, since, table
@@ -133,9 +134,36 @@ def progress(row: RedriveOperation) -> str:
     return f"{row.redriven:,} of {row.total:,} redriven{skipped} ..."
 
 
+def show_redrive(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """How far it is, and how many of its dead letters are dead letters again."""
+    row = find(store, options["number"])
+    if row is None:
+        return no_redrive()
+    number = _again(store, row)
+    facts = {**operation_facts(row), "dead_letters_again": None if number is None else number.facts()}
+    state = OperationState(row.state).label
+    lines = [f"Redrive {row.pk} of {words(row)} is {state}: {progress(row).removesuffix(' ...')}."]
+    if number is not None and number.number:
+        lines.append(
+            f"{number} that fit it have ended as dead letters since it began: what failed again, and work of"
+            " the same kind that was under way."
+        )
+    return Report(facts, lines)
+
+
+def _again(store: LedgerStore, row: RedriveOperation) -> Count | None:
+    try:
+        found = again(row, alias=store.connection.alias)
+    except ValueError:
+        return None
+    return capped(found.order_by().values("pk")[: CAP + 1].count())
+
+
 def _ended(row: RedriveOperation) -> Report:
     how = f"was stopped by {harmless(row.stopped_by)}" if row.state == OperationState.STOPPED else "is done"
     lines = [f"Redrive {row.pk} {how}: {row.redriven:,} of {row.total:,} redriven."]
+    if row.redriven:
+        lines.append(f"'idem redrives show {row.pk}' tells how many have failed again by then.")
     if row.skipped:
         lines.append(f"{row.skipped:,} skipped: they had moved on, or nothing of their call is stored.")
     is_fine = row.state == OperationState.DONE and not row.skipped

@@ -6,14 +6,15 @@ import getpass
 import logging
 import os
 
+from .. import doubted
 from ..models import IdempotencyKey
 from ..moments import database_now
 from ..states import State
 from ..stores import LedgerStore
-from .future import what_next
 from .listing import no_key
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .search import by_digest
+from .sentences import what_next
 from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -33,7 +34,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _nothing_to_release(row, store)
     if not options["yes"]:
         return _planned(row)
-    if not store.release(row.digest, token=row.token):
+    if not doubted.release(store, row):
         return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
     logger.warning(
         "%s released %s %s, token %d: %s", who(), row.task, row.digest, row.token, harmless(reason)
@@ -51,7 +52,7 @@ def who() -> str:
 
 def _nothing_to_release(row: IdempotencyKey, store: LedgerStore) -> Report:
     state = State(row.state).name
-    lines = [f"Nothing to release: the key is {state}. {what_next(row, database_now(store))}"]
+    lines = [f"Nothing to release: the key is {state}. {what_next(row, database_now(store), commands=True)}"]
     return _report(row, "not held", lines, FINDINGS)
 
 
@@ -69,7 +70,7 @@ def _planned(row: IdempotencyKey) -> Report:
 
 def _released(row: IdempotencyKey, store: LedgerStore) -> Report:
     row.refresh_from_db(using=store.connection.alias)
-    lines = [f"Released. {_REFUSED}", what_next(row, database_now(store))]
+    lines = [f"Released. {_REFUSED}", what_next(row, database_now(store), commands=True)]
     return _report(row, "released", lines, FINE)
 
 

@@ -50,12 +50,20 @@ def could_not_run(message: str) -> CommandError:
 
 def to_json(facts: object) -> str:
     """ASCII only: whatever a task wrote into a key, a terminal sees no control character."""
-    return json.dumps(facts, indent=2, default=_plain)
+    return _json(facts, indent=2)
 
 
 def to_line(facts: object) -> str:
     """The same on one line."""
-    return json.dumps(facts, default=_plain)
+    return _json(facts)
+
+
+def _json(facts: object, *, indent: int | None = None) -> str:
+    try:
+        return json.dumps(facts, indent=indent, default=_plain, allow_nan=False)
+    except ValueError:  # JSON has no NaN, which arguments and results of tasks may have: as texts
+        named = json.loads(json.dumps(facts, default=_plain), parse_constant=str)
+        return json.dumps(named, indent=indent)
 
 
 def _plain(value: object) -> str:

@@ -175,6 +175,10 @@ class LedgerStore(Upkeep):
         """
 
     @abstractmethod
+    def record_death(self, digest: UUID, *, seen: Entry) -> None:
+        """Record the attempt that ``seen``, freed of a dead owner, tells of, unless it was recorded then."""
+
+    @abstractmethod
     def enter_external(self, claim: Claim) -> bool:
         """Note that the owner is about to cause an effect outside; False when it is no longer the owner.
 

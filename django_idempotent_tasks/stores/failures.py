@@ -14,7 +14,7 @@ from ..failure import NAME_LIMIT
 from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
-from .sql import Parameters, SqlStore
+from .sql import Parameters, SqlStore, is_token
 from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
@@ -35,6 +35,11 @@ INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, 
 SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, 2, '{statements.DIED}', k.task, k.scope,
        k.key_text, %(runner)s, %(worker)s, '{statements.OWNER_DIED}', '{statements.SILENT}', '', NULL
   FROM {{key}} k WHERE k.digest = %(digest)s
+"""
+
+#: The same, of a row that tells of the death, where nobody could record it then.
+RECORD_UNTOLD_DEATH = f"""{RECORD_DEATH}
+   AND NOT EXISTS (SELECT 1 FROM {{failed}} f WHERE f.digest = k.digest AND f.token = %(token)s)
 """
 
 RECORD_PLAIN = """
@@ -148,18 +153,20 @@ class FailureSqlStore(SqlStore):
         with self._transaction():
             grant = claim()
             if grant is not None:
-                self._record_death(call.identity.digest, seen)
+                self._count(RECORD_DEATH, self._death(call.identity.digest, seen, token=seen.token))
             return grant
 
-    def _record_death(self, digest: UUID, seen: Entry) -> None:
-        named = {
+    def record_death(self, digest: UUID, *, seen: Entry) -> None:
+        self._count(RECORD_UNTOLD_DEATH, self._death(digest, seen, token=seen.token - 1))
+
+    def _death(self, digest: UUID, seen: Entry, *, token: int) -> Parameters:
+        return {
             "digest": self.dialect.uuid(digest),
-            "token": seen.token,
+            "token": token,
             "attempt": seen.attempts,
             "runner": seen.runner_task_id or seen.task_id,
             "worker": seen.owner or "",
         }
-        self._count(RECORD_DEATH, named)
 
     def enter_external(self, claim: Claim) -> bool:
         return self._settle(ENTER_EXTERNAL, claim)
@@ -194,7 +201,8 @@ class FailureSqlStore(SqlStore):
         return self._count(PRUNE, {"keep": keep, "bite": bite})
 
     def _decide(self, template: str, digest: UUID, token: int, **values: object) -> bool:
-        return self._count(template, {"digest": self.dialect.uuid(digest), "token": token, **values}) == 1
+        named = {"digest": self.dialect.uuid(digest), "token": token, **values}
+        return is_token(token) and self._count(template, named) == 1
 
     def _of_the_dead(self, digest: UUID, owner_prefix: str) -> Parameters:
         return {"digest": self.dialect.uuid(digest), "owner": f"{owner_prefix}%"}

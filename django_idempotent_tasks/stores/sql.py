@@ -9,11 +9,13 @@ from threading import Timer
 from typing import Any
 from uuid import UUID
 
+from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
 from ..states import Reason, State
 from . import statements
+from .absent import note_missing_tables
 from .base import LedgerStore
 from .dialect import Dialect
 
@@ -87,7 +89,8 @@ class SqlStore(LedgerStore):
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
     def release(self, digest: UUID, *, token: int) -> bool:
-        return self._count(statements.RELEASE, {"digest": self.dialect.uuid(digest), "token": token}) == 1
+        named = {"digest": self.dialect.uuid(digest), "token": token}
+        return is_token(token) and self._count(statements.RELEASE, named) == 1
 
     def prune_answered(self, *, bite: int) -> int:
         return self._count(statements.PRUNE_ANSWERED, {"bite": bite})
@@ -179,24 +182,36 @@ class SqlStore(LedgerStore):
 
     def _row(self, template: str, parameters: Parameters) -> Row | None:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             row: Row | None = cursor.fetchone()
         return row
 
     def _rows(self, template: str, parameters: Parameters) -> list[Row]:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             return list(cursor.fetchall())
 
     def _count(self, template: str, parameters: Parameters) -> int:
         with self.connection.cursor() as cursor:
-            cursor.execute(self.dialect.sql(template), parameters)
+            self._execute(cursor, template, parameters)
             return int(cursor.rowcount)
+
+    def _execute(self, cursor: Any, template: str, parameters: Parameters) -> None:
+        try:
+            cursor.execute(self.dialect.sql(template), parameters)
+        except DatabaseError as error:
+            note_missing_tables(error, self.connection.alias)
+            raise
 
 
 def seen_as(entry: Entry) -> Parameters:
     """What a compare-and-set compares."""
     return {"seen": entry.token, "seen_state": int(entry.state)}
+
+
+def is_token(token: int) -> bool:
+    """Whether a key can have it; drivers raise errors of their own for what no column holds."""
+    return 0 <= token < 2**31
 
 
 def _token(row: Row | None) -> int | None:

@@ -36,6 +36,7 @@ def test_what_needs_a_person_comes_first_and_leads_to_its_list(root: Client, key
     ]
     html = shown.content.decode()
     assert html.index("Needs a person") < html.index("Running")
+    assert "dead-letters list" not in html, "a link leads there"
     assert all(root.get(url).status_code == 200 for url in found.values() if url)
 
 
@@ -59,12 +60,30 @@ def test_charts_and_tables_are_of_hourly_counts(root: Client, keys: Keys) -> Non
             hour=now - timedelta(hours=hours), task=task, **(numbers if task else dict.fromkeys(numbers, 0))
         )
     shown = root.get(URL)
-    assert dict(shown.context["totals"])["succeeded"] == ["10", "15", "20"]
+    assert dict(shown.context["totals"])["succeeded"] == ["0", "10", "15", "20"]
     day, week = shown.context["charts"][0], shown.context["charts"][4]
     assert (len(day.bars), len(week.bars)) == (2, 2)
     assert "15 in all, at most 10 in 1 h" in shown.content.decode()
     assert [row["task"] for row in shown.context["tasks"]] == ["a", "b"]
     assert "style=" not in shown.content.decode().partition("idem-page")[2].partition("</main>")[0]
+
+
+def test_the_hour_that_is_not_over_is_counted_live(root: Client, keys: Keys) -> None:
+    dead(keys)
+    assert keys.complete(keys.claimed())
+    shown = root.get(URL)
+    assert [numbers for _name, numbers in shown.context["totals"]] == [
+        [number, "0", "0", "0"] for number in ("1", "1", "0", "0")
+    ]
+    assert "the charts are empty" in shown.content.decode()
+
+
+def test_discarded_ones_are_counted_apart_and_wait_for_nobody(root: Client, keys: Keys) -> None:
+    dead(keys)
+    keys.in_columns(dead(keys), discarded_at=keys.now(dead(keys)))
+    tiles = {tile.label: tile for tile in root.get(URL).context["tiles"]}
+    assert (tiles["failed, to be decided"].value, tiles["failed and discarded"].value) == ("2", "1")
+    assert len(root.get(tiles["failed and discarded"].url).context["cl"].result_list) == 1
 
 
 def test_it_is_for_those_who_may_see_keys_and_leads_only_where_they_may_go(
@@ -80,7 +99,7 @@ def test_it_takes_a_bounded_number_of_statements(root: Client, keys: Keys) -> No
     for _ in range(30):
         keys.claimed()
     root.get(URL)
-    with at_most(19):
+    with at_most(20):
         root.get(URL)
 
 

@@ -139,10 +139,29 @@ def test_a_discarded_one_leaves_the_list_and_keeps_its_record(root: Client, keys
     assert "discarded meanwhile" in messages_of(root.get(page(DEAD, "discard", claim.digest), follow=True))
 
 
+def test_discarded_ones_have_a_list_and_pages_of_their_own_and_can_be_redriven(
+    root: Client, keys: Keys
+) -> None:
+    claim, waits = dead(keys), dead(keys)
+    decide(root, "discard", claim)
+    found = root.get(page(DEAD), {"discarded": "1"})
+    assert [row.pk for row in found.context["cl"].result_list] == [claim.digest]
+    assert (found.context["list_actions"], found.context["action_form"]) == ([], None)
+    assert "those that wait" in found.content.decode()
+    shown = root.get(page(DEAD, "change", claim.digest))
+    assert shown.context["discarded_url"] == f"{page(DEAD)}?discarded=1"
+    assert [link["label"] for link in shown.context["actions"]] == ["Redrive"]
+    with keys.untouched(claim, waits):
+        assert root.get(page(DEAD, "redrive_many"), {"discarded": "1"}).status_code == 400
+    assert "Redriven" in decide(root, "redrive", claim)
+    assert (keys.row(claim).state, keys.row(claim).discarded_at) == (State.PENDING, None)
+    assert list(root.get(page(DEAD), {"discarded": "1"}).context["cl"].result_list) == []
+
+
 def test_a_review_is_resolved_with_a_result_that_must_be_json(root: Client, keys: Keys) -> None:
     claim = dead(keys, state=State.REVIEW)
     url = page(DEAD, "resolve", claim.digest)
-    for wrong in ("{ref: 7}", "NaN"):
+    for wrong in ("{ref: 7}", "NaN", "1e999", '{"__type__": "no", "__value__": 1}', "[" * 9000):
         refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": wrong})
         assert refused.status_code == 400
         assert "This is no JSON" in refused.content.decode()
@@ -187,7 +206,7 @@ def test_other_arguments_need_their_permission_and_keep_the_key(
     redriver = person("view_deadletter", "redrive_deadletter")
     assert "arguments" not in redriver.get(page(DEAD, "redrive", claim.digest)).context["form"].fields
     url = page(DEAD, "redrive", claim.digest)
-    for wrong in ("[1]", '{"args": 7}', "{}", "nonsense", '{"args": [Infinity]}'):
+    for wrong in ("[1]", '{"args": 7}', "{}", "nonsense", '{"args": [Infinity]}', '{"args": [-1e999]}'):
         refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "arguments": wrong})
         assert refused.status_code == 400
     told = decide(redriver, "redrive", claim, arguments='{"args": [999]}')
@@ -237,3 +256,33 @@ def test_pages_take_a_bounded_number_of_statements(root: Client, keys: Keys) -> 
     ):
         with at_most(most):
             root.get(url)
+
+
+def test_a_form_that_was_changed_on_its_way_is_a_bad_request(root: Client, keys: Keys) -> None:
+    claim, held = dead(keys), keys.claimed()
+    with keys.untouched(claim, held):
+        for verb in ("redrive", "discard", "resolve"):
+            for mark in ("x", str(2**70), "\u0663", "-1"):
+                told = root.post(page(DEAD, verb, claim.digest), {"seen": mark, "reason": WHY})
+                assert (told.status_code, "was changed" in told.content.decode()) == (400, True)
+        for mark in ("[" * 2000, '"\\u0000"', '"\\ud800"', "7", "x"):
+            url = page("idempotencykey", "cancel", held.digest)
+            assert root.post(url, {"seen": mark, "reason": WHY}).status_code == 400
+
+
+def test_what_redact_gives_and_json_cannot_hold_is_hidden_and_the_page_says_so(
+    root: Client, keys: Keys, settings: Any
+) -> None:
+    message = '{"v": 1, "args": ["4242"], "kwargs": {}, "options": {}}'
+    claim = dead(keys, message=message)
+    for given, told in (
+        (lambda _task, found: {"card": {found["0"]}}, "not shown: set"),
+        (lambda _task, found: {"card": {("a", found["0"]): 1}}, "not shown: dict"),
+        (lambda _task, found: {("card", found["0"]): 1}, "REDACT must return a dict"),
+        (lambda _task, found: [found["0"]], "REDACT must return a dict"),
+    ):
+        settings.IDEMPOTENT_TASKS = {"REDACT": given}
+        shown = root.get(page(DEAD, "change", claim.digest))
+        assert shown.status_code == 200
+        assert told in shown.content.decode()
+        assert "4242" not in shown.content.decode()

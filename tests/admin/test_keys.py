@@ -248,3 +248,12 @@ def test_the_filters_that_were_set_are_kept_over_an_action(root: Client, keys: K
     assert shown.context["list_url"] == f"{page(KEY)}?task=shop.charge"
     told = root.post(url, {"seen": seen(root, url), "reason": WHY})
     assert told.headers["Location"] == f"{page(KEY, 'change', claim.digest)}?{kept}"
+
+
+def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -> None:
+    claim = keys.claimed()
+    assert keys.fail(claim)
+    shown = root.get(page(KEY, "change", claim.digest))
+    assert "A redrive runs this one again." in shown.context["next"]
+    assert "idem dead-letters" not in shown.content.decode()
+    assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -19,6 +21,21 @@ from tests.doors.test_command_idem import Keys
 
 pytestmark = pytest.mark.django_db
 OPERATION = "redriveoperation"
+
+WRONG_QUERIES: list[dict[str, str]] = [
+    {"state": "x"}, {"state": "3"}, {"state": "\u0663"}, {"category": "99"}, {"task": "a\0b"},
+    {"ended": "1y"},
+]  # fmt: skip
+#: What no page of ours has in its hidden field.
+WRONG_MARKS = (
+    "{", "abc", "00:1 x:y", "[]", '{"state": ' + "[" * 9000, f"{'0' * 32}:{2**70}", f"{'0' * 32}:\u0663",
+)  # fmt: skip
+WRONG_SELECTIONS: list[dict[str, Any]] = [
+    {"nonsense": 1}, {"task": "a\0b"}, {"task": "\ud800"}, {"scope": 7}, {"state": float("inf")},
+    {"state": True}, {"state": 3}, {"category": 4}, {"ended_after": "2026-01-01T00:00"},
+    {"ended_before": "0001-01-01T00:00+14:00"}, {"ended_before": 7}, {"digests": "abc"}, {"digests": [7]},
+    {"digests": {"a": 1}},
+]  # fmt: skip
 
 
 def pick(client: Client, action: str, *claims: Any, query: str = "", **fields: str) -> Any:
@@ -134,9 +151,9 @@ def test_what_a_person_may_not_decide_about_is_left_out(person: Person, keys: Ke
 def test_wrong_values_are_an_answer_and_no_error(root: Client, keys: Keys) -> None:
     claim = dead(keys)
     with keys.untouched(claim):
-        for query in ({"state": "x"}, {"category": "99"}, {"task": "a\0b"}):
+        for query in WRONG_QUERIES:
             assert root.get(page(DEAD, "redrive_many"), query).status_code == 400
-        for mark in ("{", '{"nonsense": 1}', "abc", "00:1 x:y", "[]"):
+        for mark in (*WRONG_MARKS, *map(json.dumps, WRONG_SELECTIONS)):
             for reason in (WHY, ""):
                 told = root.post(page(DEAD, "redrive_many"), {"seen": mark, "reason": reason})
                 assert told.status_code == 400, mark
@@ -170,3 +187,8 @@ def test_a_hundred_picked_ones_take_a_bounded_number_of_statements_each(root: Cl
     asked = pick(root, "redrive_picked", *claims)
     with at_most(10 * 6 + 12):
         answer(root, asked)
+
+
+def test_no_more_are_picked_by_hand_than_one_selection_holds() -> None:
+    with pytest.raises(ValueError, match="At most 10,000 dead letters can be picked by hand: narrow it"):
+        Selection(digests=tuple(UUID(int=number) for number in range(10_001)))

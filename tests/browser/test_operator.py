@@ -70,8 +70,8 @@ def test_a_stuck_key_is_found_understood_and_released(browser: Browser, keys: Ke
     browser.sign_in("root")
     browser.open("/admin/django_idempotent_tasks/")
     browser.follow("Dashboard")
-    assert "1 lease(s) are over" in browser.text
-    browser.follow("lease(s) are over")
+    assert "1 lease is over" in browser.text
+    browser.follow("1 lease is over")
     browser.follow("order_id=7")
     assert "has fallen silent: its lease is over for 9 m" in browser.text
     assert "call-8" in browser.text

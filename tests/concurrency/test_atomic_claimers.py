@@ -9,6 +9,7 @@ from django.db import transaction
 
 from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
 from django_idempotent_tasks.ledger import Answered, Claimed, Outcome, Refused, Waiting
+from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.outcomes import Call, Claim
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore
@@ -190,3 +191,7 @@ class TestARecord(Runs):
             counted = [token for token in tokens if token is not None]
             assert counted == [self.seen(call).token]
             assert self.seen(call).crashes == turn
+            deaths = FailedJob.objects.using(self.store().connection.alias).filter(
+                digest=call.identity.digest
+            )
+            assert deaths.count() == turn - 1, "each start that the next one follows has died"

@@ -13,6 +13,7 @@ from django_idempotent_tasks.management import erase
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
+from tests.doors.test_command_cancel import WHY
 from tests.doors.test_command_idem import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
@@ -96,7 +97,7 @@ def test_it_deletes_a_tenant_s_finished_keys_at_any_age_and_nobody_else_s(
 def test_live_keys_are_cancelled_by_scope_and_then_erased(keys: Keys) -> None:
     claim, other = keys.claimed(of("acme")), keys.claimed(of("other"))
     keys.reserved(of("acme"))
-    assert facts(keys, "keys", "cancel", "--scope", "acme", "--yes")[1]["cancelled"] == 2
+    assert facts(keys, "keys", "cancel", "--scope", "acme", *WHY)[1]["cancelled"] == 2
     assert facts(keys, "prune", "--scope", "acme", "--yes") == (
         0,
         {

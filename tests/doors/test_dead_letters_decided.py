@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import Any
 
 import pytest
@@ -141,7 +142,9 @@ def test_a_result_by_hand_is_what_duplicates_get(keys: Keys) -> None:
     ("words", "remedy"),
     [
         (["--done", "{"], "is not JSON"),
-        (["--done", "NaN"], "is not JSON"),
+        (["--done", "NaN"], "NaN is no number in JSON"),
+        (["--done", "1e999"], "1e999 is no number in JSON"),
+        (["--done", '{"__type__": "uuid", "__value__": 7}'], "name its keys otherwise"),
         (["--done", "[" * 100_000], "is not JSON"),
         ([], "Say one of"),
         (["--rerun", "--abandon"], "Say one of"),
@@ -190,6 +193,21 @@ def test_what_cannot_be_sent_is_refused_and_says_what_to_do(keys: Keys, settings
     settings.IDEMPOTENT_TASKS = {"MAX_PAYLOAD": 200}
     big = ["redrive", "--arguments", json.dumps({"args": ["x" * 300]})]
     assert "above MAX_PAYLOAD" in decide(keys, big, dead(keys), *WHY)[1]["text"]
+
+
+@pytest.mark.parametrize("text", ['{"args": [1e999]}', '{"args": [{"__type__": [], "__value__": 1}]}'])
+def test_arguments_that_no_worker_could_read_are_refused_where_they_are_given(text: str) -> None:
+    keys = Keys("default")
+    claim = dead(keys)
+    row = keys.row(claim)
+    with keys.untouched(claim):
+        with pytest.raises(CommandError, match="is not JSON"):
+            decide(keys, ["redrive", "--arguments", text], claim, *WHY)
+        for given in (math.nan, {"__type__": "none", "__value__": 1}):
+            refused = dead_letters.redrive(keys.store(), row, by="ann", edited=([given], {}))
+            assert "are not JSON" in refused.problem
+        with pytest.raises(ValueError, match="NaN is no number in JSON"):
+            dead_letters.resolve(keys.store(), row, math.nan)
 
 
 @everywhere

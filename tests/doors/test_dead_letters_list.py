@@ -223,6 +223,13 @@ def test_an_export_has_the_real_arguments_only_where_they_are_asked_for(keys: Ke
     assert [line["digest"] for line in exported(keys, "--until", "5s")] == [str(real.digest)]
 
 
+def test_an_export_is_json_also_where_the_arguments_are_not() -> None:
+    keys = Keys("default")
+    dead(keys, message='{"v": 1, "args": [NaN, -Infinity, 1e999, 1.5], "kwargs": {}, "options": {}}')
+    (line,) = exported(keys, "--payload")
+    assert line["args"] == ["NaN", "-Infinity", "Infinity", 1.5]
+
+
 @everywhere
 def test_an_export_tells_of_every_dead_letter_once_also_of_many_that_ended_together(
     keys: Keys, monkeypatch: Any

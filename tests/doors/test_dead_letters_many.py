@@ -40,20 +40,21 @@ def sweep_while_waiting(keys: Keys, monkeypatch: Any, work: Any = None) -> None:
 def test_a_dry_run_counts_by_kind_and_says_what_cannot_be_sent_and_what_is_likely_to_fail(keys: Keys) -> None:
     dead(keys, task="shop.gone")
     misfit = json.dumps({"v": 1, "args": [], "kwargs": {"payment": 1}, "options": {}})
-    for message in (misfit, misfit, None):
+    for message in (misfit, misfit, None, '{"v": 99}'):
         dead(keys, task=notify.name, message=message, signature="5" * 16)
     code, seen = facts(keys, "dead-letters", "redrive", "--all")
-    assert (code, seen["outcome"], seen["dead_letters"], seen["cannot_be_sent"]) == (0, "dry run", 4, 1)
+    assert (code, seen["outcome"], seen["dead_letters"], seen["cannot_be_sent"]) == (0, "dry run", 5, 2)
     assert [(group["signature"], group["count"]) for group in seen["groups"]] == [
-        ("5" * 16, 3),
+        ("5" * 16, 4),
         ("0123456789abcdef", 1),
     ]
     assert sorted(seen["likely_to_fail"].values()) == [1, 2]
-    assert left(keys) == 4
+    assert left(keys) == 5
     assert not RedriveOperation.objects.using(keys.alias).exists()
     text = idem("dead-letters", "redrive", "--all", "--rate", "5/s", "--database", keys.alias)[1]
     assert "would redrive 3 dead letter(s), at most 5 a second" in text
     assert "1 more fit, but nothing of their call is stored" in text
+    assert "1 more have a message that cannot be read: they are skipped" in text
 
 
 @everywhere
@@ -109,6 +110,23 @@ def test_a_redrive_is_stopped_where_it_is_by_whoever_says_so(keys: Keys) -> None
     assert facts(keys, "redrives", "stop", number, *WHY)[0] == 1
     assert facts(keys, "redrives", "follow", number)[1]["outcome"] == "stopped"
     assert facts(keys, "redrives", "follow", number + 1) == (1, {"redrive": None})
+
+
+@everywhere
+def test_a_redrive_tells_how_many_have_failed_again(keys: Keys) -> None:
+    claims = [dead(keys) for _ in range(3)]
+    number = facts(keys, "dead-letters", "redrive", "--task", "shop.charge", *WHY)[1]["id"]
+    operations.carry_on(keys.store())
+    assert facts(keys, "redrives", "show", number)[1]["dead_letters_again"]["count"] == 0
+    for claim in claims[:2]:
+        assert keys.fail(keys.started(claim.call))
+    with shifted(1):
+        dead(keys)  # newer than the operation
+        dead(keys, task="shop.other")
+    code, seen = facts(keys, "redrives", "show", number)
+    assert (code, seen["redriven"], seen["dead_letters_again"]) == (0, 3, {"count": 2, "at_least": False})
+    assert "2 that fit it" in idem("redrives", "show", number, "--database", keys.alias)[1]
+    assert f"redrives show {number}" in idem("redrives", "follow", number, "--database", keys.alias)[1]
 
 
 def test_who_no_longer_waits_does_not_stop_the_redrive(monkeypatch: Any) -> None:

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.core.management import CommandError
 from django.db import connections, transaction
 from kombu.utils.json import register_type
 
@@ -14,7 +15,7 @@ from django_idempotent_tasks.redrives import begin, carry_on
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.doors.test_command_idem import Keys
+from tests.doors.test_command_idem import Keys, idem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TEXT = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "A"}}'
@@ -89,3 +90,11 @@ def test_an_operation_that_cannot_be_read_is_stopped_and_the_others_go_on(keys: 
     broken.refresh_from_db()
     assert (broken.state, broken.stopped_by) == (OperationState.STOPPED, "sweeper")
     assert keys.row(free).state == State.PENDING
+
+
+@pytest.mark.parametrize("rate", [0, 2_000_000, 2**40])
+def test_a_rate_that_no_operation_can_have_is_refused_wherever_it_is_given(rate: int) -> None:
+    with pytest.raises(ValueError, match="rate must be 1 to 1,000,000 keys a second"):
+        begin(Selection(), by="ann", reason="mended", rate=rate)
+    with pytest.raises(CommandError, match=r"between 1 and|write 1/s to 1000000/s"):
+        idem("dead-letters", "redrive", "--all", "--rate", f"{rate}/s")

@@ -8,6 +8,7 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
 from tests.http.conftest import Visitor
 from tests.sending.conftest import Post
@@ -66,3 +67,18 @@ def test_a_call_whose_key_was_claimed_anew_still_has_its_own_end(ann: Visitor, p
     assert (second.status_code, second.json()["id"] != first.json()["id"]) == (202, True)
     old = ann.get(first["Location"]).json()
     assert (old["id"], old["state"], old["result"]) == (first.json()["id"], "succeeded", 7)
+    over = ann.post(f"{first['Location']}cancel/")
+    assert (over.status_code, over["Content-Type"]) == (409, "application/problem+json")
+    assert (over.json()["type"].rpartition(":")[2], over.json()["job"]["state"]) == ("finished", "succeeded")
+    assert Visitor("bob").post(f"{first['Location']}cancel/").status_code == 404
+    assert ann.get(second["Location"]).json()["state"] == "pending", "the later call goes on"
+
+
+def test_a_job_that_was_redriven_has_not_started_until_it_does(ann: Visitor, post: Post, task: Any) -> None:
+    url = ann.submit()["Location"]
+    post.work(task)
+    assert ann.get(url).json()["started"] is not None
+    IdempotencyKey.objects.update(state=State.FAILED)
+    row = IdempotencyKey.objects.get()
+    assert get_store().redrive(row.digest, token=row.token, message="{}")
+    assert (ann.get(url).json()["state"], ann.get(url).json()["started"]) == ("pending", None)

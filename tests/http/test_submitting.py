@@ -184,3 +184,13 @@ def test_a_result_of_any_kind_is_shown_as_json(ann: Visitor, post: Post, stored:
     for answer in (ann.get(url), ann.submit()):
         assert (answer.status_code, answer.json()["result"]) == (200, shown)
         assert "NaN" not in answer.content.decode()
+
+
+def test_arguments_that_no_row_can_hold_are_too_large_and_the_remedy_is_named(
+    ann: Visitor, post: Post, settings: Any
+) -> None:
+    settings.IDEMPOTENT_TASKS = {"MAX_PAYLOAD": 1000}
+    answer = ann.submit(order_id="x" * 1000)
+    assert (answer.status_code, answer["Content-Type"]) == (413, "application/problem+json")
+    assert "send a reference" in answer.json()["detail"]
+    assert (IdempotencyKey.objects.count(), post.arrived()) == (0, [])

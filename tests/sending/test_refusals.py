@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from celery import Celery
-from django.db import transaction
+from django.db import DatabaseError, connections, transaction
 from django.test import override_settings
 
 from django_idempotent_tasks import ConfigurationError, DuplicateTask, IdempotentTask, InvalidKey
@@ -18,10 +19,12 @@ from django_idempotent_tasks.outcomes import Call as AcceptedCall
 from django_idempotent_tasks.outcomes import Identity
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.stores.sqlite import SqliteStore
 from django_idempotent_tasks.worker import _on_revoked, _on_unknown
 from tests.sending.conftest import Post, only_row
 
-pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
+APPS = ["django_idempotent_tasks"]
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 Call = Callable[..., Any]
 each_call = pytest.mark.parametrize(
@@ -238,3 +241,25 @@ def claim(charge: Any) -> None:
     row = only_row()
     call = AcceptedCall(Identity(row.digest, None, row.key_text, None), charge.name, row.task_id, None)
     assert get_store().claim_reserved(call, owner="elsewhere", lease=60) is not None
+
+
+def bare() -> Any:
+    """A connection to a database without tables."""
+    connection = connections["sqlite"].copy()
+    connection.settings_dict["NAME"] = ":memory:"
+    return connection
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "sqlite"], available_apps=APPS)
+@pytest.mark.parametrize("alias", ["default", "sqlite"])
+def test_a_ledger_without_tables_is_an_error_that_says_what_to_run(alias: str, post: Post) -> None:
+    with override_settings(IDEMPOTENT_TASKS={"SCHEMA": "pg_toast"}):  # which has none of ours
+        if alias == "default":
+            with pytest.raises(DatabaseError) as error:
+                post.task(pay).delay(7)
+        else:
+            with closing(bare()) as connection, pytest.raises(DatabaseError) as error:
+                SqliteStore(connection).read(uuid4(), task_id="A")
+    assert error.value.__notes__ == [
+        f"Are the ledger's tables there? Run 'manage.py migrate --database {alias}'."
+    ]

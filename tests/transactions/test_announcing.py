@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import ManualReview, PermanentError, log
+from django_idempotent_tasks import ManualReview, PermanentError, doubted, log
+from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks.parent import _Crash
 from django_idempotent_tasks.signals import dead_lettered, key_failed
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import sweep_bite
+from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
 from tests.transactions.till import Counter, Till
@@ -51,6 +57,43 @@ def heard(shop: Counter) -> Iterator[list[tuple[str, str, State | None, int]]]:
     yield signals
     for signal, receiver in receivers.items():
         signal.disconnect(receiver)
+
+
+def swept(till: Till, shop: Counter, claim: Claim) -> None:
+    with shifted(claim.lease + 1):
+        sweep_bite(till, get_store(shop.alias))
+        sweep_bite(till, get_store(shop.alias))
+
+
+def released(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
+    assert doubted.release(get_store(shop.alias), shop.row)
+    assert not doubted.release(get_store(shop.alias), shop.row)
+
+
+def buried(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
+    store, end = get_store(shop.alias), _Crash(a_failure(), was_told=False)
+    for _ in range(2):
+        end.end(store, claim.call, claim.owner)
+
+
+@pytest.mark.parametrize("way", [swept, released, buried])
+@pytest.mark.parametrize("in_external", [True, False])
+def test_whose_owner_is_gone_inside_external_is_a_dead_letter_that_is_told_of_once(
+    till: Till, shop: Counter, heard: list[Any], way: Any, *, in_external: bool
+) -> None:
+    bench, store = Bench(), get_store(shop.alias)
+    call = bench.call("A")
+    grant = store.claim_new(call, owner="host:1:abc", lease=60)
+    assert grant is not None
+    claim = Claim(call, "host:1:abc", grant, 60)
+    if in_external:
+        assert store.enter_external(claim)
+    way(till, shop, claim)
+    state = State.REVIEW if in_external else State.RETRY
+    assert shop.state is state
+    assert [(name, sender, seen) for name, sender, seen, _jobs in heard] == (
+        [("dead_lettered", call.task, state)] if in_external else []
+    )
 
 
 @MODES

@@ -13,6 +13,7 @@ from django_idempotent_tasks import PermanentError
 from django_idempotent_tasks.states import Reason, State
 from tests.proj.models import Effect
 from tests.transactions.conftest import ALIASES, APPS
+from tests.transactions.failed import jobs
 from tests.transactions.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
@@ -275,6 +276,7 @@ def test_a_connection_that_breaks_under_a_body_costs_one_attempt_and_no_effect(
     assert till.deliver(task, 7).is_requeued
     assert postgresql.state in {None, State.RETRY}
     assert postgresql.effects == []
+    assert len(jobs(postgresql)) == (postgresql.state is State.RETRY), "what is counted is recorded"
 
     assert till.deliver(task, 7, redelivered=True).result == returns
     assert (postgresql.state, postgresql.effects, till.sent) == (State.SUCCEEDED, ["before"], [])

@@ -59,7 +59,7 @@ class DecidedOnce(Decisions):
             for state in DEAD:
                 claim = self.dead(state)
                 with self.untouched(claim):
-                    for token in (claim.token - 1, claim.token + 1):
+                    for token in (claim.token - 1, claim.token + 1, 2**70, -(2**70)):
                         assert decide_it(claim, token=token) is False
 
     def test_only_what_has_failed_or_is_in_review_is_decided(self) -> None:

@@ -167,6 +167,18 @@ class FailedAttempts(Failing):
                     raise Struck
                 assert self.jobs(claim) == []
 
+    def test_a_death_that_a_row_tells_of_is_recorded_once(self) -> None:
+        for failure in (None, a_failure()):
+            claim = self.claimed()
+            self.store().free_dead(
+                claim.digest, owner_prefix=claim.owner, republish=REPUBLISH, failure=failure
+            )
+            seen = self.seen(claim.call)
+            for _ in range(2):
+                self.store().record_death(claim.digest, seen=seen)
+            (job,) = self.jobs(claim)
+            assert (job.token, job.attempt, job.state, job.task_id) == (claim.token, 1, State.RETRY, "A")
+
     def test_a_message_that_no_worker_knew_leaves_a_record(self) -> None:
         call = self.reserved()
         digest = call.identity.digest
