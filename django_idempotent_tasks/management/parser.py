@@ -49,6 +49,7 @@ def _add_beat(group: Groups) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     parser = add(verbs, "run-now", run_periodic, "run a periodic task now, beside its schedule")
     parser.add_argument("name", type=text, metavar="NAME", help="the periodic task's name")
+    add_reason(parser)
     add_yes(parser)
     subjects = add_noun(group, "health", "for probes: exit code 0 is fine, 1 is not, 2 could not look")
     parser = add(subjects, "beat", beat_health, "whether a beat leads, its last tick, and what is overdue")

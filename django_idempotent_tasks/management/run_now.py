@@ -41,7 +41,8 @@ def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
     busy = run_now(task, by=who(), app=app, store=store)
     if busy is not None:
         return _busy(task, busy, store)
-    logger.warning("%s ran the periodic task %s now", who(), harmless(name))
+    reason = harmless(options["reason"] or "no reason given")
+    logger.warning("%s ran the periodic task %s now: %s", who(), harmless(name), reason)
     return Report(
         {"name": name, "outcome": "sent"}, [f"{harmless(name)} is sent; 'idem keys list' shows its key."]
     )

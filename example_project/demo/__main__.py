@@ -76,6 +76,7 @@ def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Rep
     size = Options(options.events, options.rate, options.seed)
     kept = run(stage, secrets, servers, size, report)
     if options.keep:
+        stage.start_beats()
         _keep(stage, create_admin())
     return kept
 

@@ -114,7 +114,7 @@ class Stage:
         self._start("gateway", [*gateway, "--unavailable", "0.03"])
         self._start("web", ["example_project.web", "--port", str(self.web_port)])
         self.workers += [self.start_worker(), self.start_worker()]
-        self.beats += [self._start(f"beat{number}", ["django", "idem", "beat"]) for number in (1, 2)]
+        self.start_beats()
         for program, port in (("gateway", self.gateway_port), ("web", self.web_port)):
             _expect(program, partial(_listens, port))
         for worker in self.workers:
@@ -139,6 +139,12 @@ class Stage:
                 *quiet,
             ],
         )
+
+    def start_beats(self) -> None:
+        """Start two more beats, of which one leads; they are not ready yet."""
+        first = len(self.beats) + 1
+        names = [f"beat{number}" for number in (first, first + 1)]
+        self.beats += [self._start(name, ["django", "idem", "beat"]) for name in names]
 
     def alive(self) -> list[Program]:
         """Return the workers that run with all their children."""

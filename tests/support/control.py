@@ -34,7 +34,7 @@ def consume(site: Site, queue: str, *, by: Worker) -> None:
 def ping(site: Site, node: str, *, answers: int) -> list[Any]:
     """What ``celery inspect ping -d node`` gets; it waits for so many answers, or for 10 s."""
     with _control(site) as control:
-        return list(control.ping(destination=[node], timeout=10, limit=answers))
+        return list(control.ping(destination=[node], timeout=10, limit=answers) or [])
 
 
 @contextmanager
