@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -34,6 +34,8 @@ from .beat.dispatch import Work, disable, dispatch, due_work  # noqa: E402
 from .beat.duty import DUTY, LEASE, PACE, READ_AGAIN, STANDBY  # noqa: E402
 from .beat.entries import Entries  # noqa: E402
 from .beat.entry import CursorEntry  # noqa: E402
+from .beat.standbys import duty_of, forget, note  # noqa: E402
+from .beat.strangers import notice  # noqa: E402
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -61,7 +63,8 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         self._entries = Entries(app)
         self._clock = Clock()
         self._leads = self._is_set_up = False
-        self._renew_at = self._read_at = 0.0
+        self._renew_at = self._read_at = self._stands_by_until = 0.0
+        self._led_since = datetime.max.replace(tzinfo=UTC)
         self._due: list[tuple[datetime, int, CursorEntry]] = []
         self._order = count()
         self._marked_at: datetime | None = None
@@ -82,13 +85,14 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     def close(self) -> None:
         """Hand the lead over at once. May be called in a signal handler, amid a statement of this process."""
-        if self._leads:
-            self._leads = False
+        if self._leads or self._stands_by_until:
+            duty = DUTY if self._leads else duty_of(self.holder)
+            self._leads, self._stands_by_until = False, 0.0
             try:
                 with get_store().side_connection() as store:
-                    store.resign(DUTY, holder=self.holder)
+                    store.resign(duty, holder=self.holder)
             except DatabaseError:
-                logger.warning("Beat could not give up its lead; a standby takes over within %d s", LEASE)
+                logger.warning("Beat could not give up its lease; it is over within %d s", LEASE)
         super().close()
 
     def setup_schedule(self) -> None:
@@ -112,6 +116,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         if not _answers(store):  # cut since the last tick
             store.connection.close()
         if not self._lead(store):
+            self._stand_by(store)
             return STANDBY
         if not self._is_set_up:
             super().setup_schedule()  # it only logs what the database raises
@@ -133,17 +138,28 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         back = self._clock.set(database_now(store))
         if leads and not self._leads:
             logger.info("Beat %s leads", self.holder)
+            self._led_since = self._clock.now()
+            forget(store, holder=self.holder)
+            self._stands_by_until = 0.0
             signals.leader_changed.send_robust(sender=None, name=DUTY, holder=self.holder)
         if back.total_seconds() > READ_AGAIN or not self._leads:
             self._read_at = 0.0
         self._leads, self._renew_at = leads, now + PACE
         return leads
 
+    def _stand_by(self, store: LedgerStore) -> None:
+        """Say so now and then, for people."""
+        now = time.monotonic()
+        if now >= self._stands_by_until:
+            note(store, holder=self.holder)
+            self._stands_by_until = now + PACE
+
     def _read(self, store: LedgerStore) -> None:
         now = time.monotonic()
         if not self.schedule_changed() and now < self._read_at:
             return
         moment = self._clock.now()
+        notice(store, since=self._led_since, now=moment)
         entries = self._entries.read()
         place(entries, now=moment, store=store)
         self._read_at = now + READ_AGAIN
@@ -200,6 +216,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         return work
 
     def _dispatch(self, works: list[Work], now: datetime, store: LedgerStore) -> None:
+        notice(store, since=self._led_since, now=now, ids=[work.entry.model.pk for work in works])
         dispatch(works, now=now, store=store)
         for work in works:
             if work.written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from celery.schedules import crontab
 from kombu import Exchange, Queue
 
 # The broker, without a default password: credentials belong in the environment.
@@ -65,6 +66,8 @@ task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_st
 # copy would cost a write for each task and could disagree.
 result_backend = None
 task_ignore_result = True
+# So that beat has no nightly clean-up of results to send.
+result_expires = None
 
 # --- Queues -----------------------------------------------------------------------------------------
 # A flood of notifications must not delay payments, so each has its own queue; a worker serves both
@@ -96,3 +99,25 @@ task_send_sent_event = False
 # Countdowns and schedules are computed in UTC, so that no clock change runs them twice.
 enable_utc = True
 timezone = "UTC"
+
+# --- Beat -------------------------------------------------------------------------------------------
+# Start two (celery beat, or manage.py idem beat): one leads, and each time is sent once.
+beat_scheduler = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
+# The demonstration cannot wait for a night: there every entry comes after so many seconds.
+_quickly = float(os.environ.get("PERIODIC_SECONDS", "0"))
+# Set up in the database by the first beat that leads, and read again from here at each start: change
+# these here, and what is a matter of data (what runs once) in the admin.
+beat_schedule = {
+    "Reconcile the books": {
+        "task": "example_project.books.tasks.reconcile_all",
+        "schedule": _quickly or crontab(minute="30", hour="3"),
+    },
+    "Remind of pending payments": {
+        "task": "example_project.books.tasks.remind",
+        "schedule": _quickly or crontab(minute="0", hour="9", day_of_week="mon-fri"),
+    },
+    "Tidy up": {
+        "task": "example_project.books.tasks.tidy",
+        "schedule": _quickly or crontab(minute="15", hour="4"),
+    },
+}

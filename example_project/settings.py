@@ -27,8 +27,10 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django_celery_beat",
     "django_idempotent_tasks",
     "example_project.payments",
+    "example_project.books",
 ]
 
 MIDDLEWARE = [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from . import calls, dashboard, dead_letters, failed_jobs, keys, operations
+from django.contrib import admin
 
-__all__ = ["calls", "dashboard", "dead_letters", "failed_jobs", "keys", "operations"]
+from . import calls, dashboard, dead_letters, failed_jobs, keys, operations, periodic
+
+__all__ = ["calls", "dashboard", "dead_letters", "failed_jobs", "keys", "operations", "periodic"]
+
+periodic.register(admin.site)

@@ -32,12 +32,15 @@ SHOWN = 20
 NAME = "django_idempotent_tasks_dashboard"
 
 #: Which list shows what a finding is about.
-_LISTS = {
+_LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "expired_leases": ("idempotencykey", {"state": int(State.RUNNING)}),
     "pending_overdue": ("idempotencykey", {"state": int(State.PENDING)}),
     "retry_overdue": ("idempotencykey", {"state": int(State.RETRY)}),
     "failed": ("deadletter", {"state": int(State.FAILED)}),
     "review": ("deadletter", {"state": int(State.REVIEW)}),
+    "beat_no_leader": ("beatcursor", {}),
+    "beat_overdue": ("beatcursor", {}),
+    "beat_stranger": ("beatcursor", {}),
 }
 
 #: What a finding says where its list is a link and not a command; the count decides between the two forms.
@@ -151,7 +154,8 @@ def _list_of(request: HttpRequest, name: str) -> str:
 def _list(request: HttpRequest, model: str, query: dict[str, int]) -> str:
     if not has(request, f"view_{model}"):
         return ""
-    return f"{reverse(f'admin:django_idempotent_tasks_{model}_changelist')}?{urlencode(query)}"
+    url = reverse(f"admin:django_idempotent_tasks_{model}_changelist")
+    return f"{url}?{urlencode(query)}" if query else url
 
 
 def _tiles(request: HttpRequest, seen: Status) -> list[Tile]:
@@ -161,7 +165,8 @@ def _tiles(request: HttpRequest, seen: Status) -> list[Tile]:
         *states,
         Tile(_("oldest pending"), _("none") if oldest is None else since(oldest, seen.now)),
         Tile(_("relay lag: what is due and not sent"), _lag(seen)),
-        Tile(_("sweeper"), _("leads") if seen.is_led else _("nobody leads")),
+        Tile(_("sweeper"), _leads(seen.is_led)),
+        *_beat_tiles(request, seen),
     ]
 
 
@@ -176,6 +181,17 @@ def _of_state(request: HttpRequest, seen: Status, state: State) -> list[Tile]:
         Tile(_("failed, to be decided"), str(kept), _list(request, "deadletter", {"state": int(state)})),
         Tile(_("failed and discarded"), str(put_away), _list(request, "deadletter", {"discarded": 1})),
     ]
+
+
+def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
+    """The way to the periodic runs; without beat there are none."""
+    if seen.beat is None:
+        return []
+    return [Tile(_("beat: periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))]
+
+
+def _leads(is_led: bool) -> str:  # noqa: FBT001  a word for each
+    return _("leads") if is_led else _("nobody leads")
 
 
 def _lag(seen: Status) -> str:

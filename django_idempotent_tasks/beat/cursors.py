@@ -10,6 +10,7 @@ from typing import Any
 from django_celery_beat.models import PeriodicTask
 
 from ..models import BeatCursor
+from ..moments import database_now
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .entry import CursorEntry
@@ -29,23 +30,27 @@ def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) 
     ``entries`` must have taken ``now`` before that.
     """
     everyone = {entry.model.pk: entry for entry in entries}
-    cursors = {pk: (due, schedule) for pk, due, schedule in _all(store).values_list(*_SEEN)}
+    cursors = {pk: seen for pk, *seen in _all(store).values_list(*_SEEN)}
     fresh: list[BeatCursor] = []
+    unannounced: list[BeatCursor] = []
     for pk, entry in everyone.items():
         if pk not in cursors:
             entry.last_due_at, entry.is_new = entry.first_cursor(now), True
             fresh.append(_cursor(entry, now))
             continue
-        due, schedule = cursors[pk]
+        due, schedule, following = cursors[pk]
         entry.last_due_at = None if due is None else aware(due)
         if schedule != entry.fingerprint or _is_ahead(entry, now):
             _begin_anew(entry, due, schedule, now, store)
+        elif following is None and entry.announced(entry.last_due_at) is not None:
+            unannounced.append(_cursor(entry, now))  # an older beat has moved it
     # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
     _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
+    _all(store).bulk_update(unannounced, ["next_due_at"], batch_size=BITE)
     _forget(cursors.keys() - everyone.keys(), now, store)
 
 
-_SEEN = ("pk", "last_due_at", "schedule")
+_SEEN = ("pk", "last_due_at", "schedule", "next_due_at")
 
 
 def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> dict[int, BeatCursor]:
@@ -59,9 +64,34 @@ def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -
     return {pk: cursor for pk, cursor in cursors.items() if _is_of(known[pk], cursor)}
 
 
+def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
+    """One cursor, locked until the transaction ends; an entry that no beat has seen yet gets an empty one.
+
+    Beat takes that for one of an entry that was enabled again.
+    """
+    moment = stored(aware(database_now(store)))
+    _all(store).bulk_create(
+        [BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ignore_conflicts=True
+    )
+    _all(store).filter(pk=pk).update(updated_at=moment)
+    cursor: BeatCursor = _all(store).get(pk=pk)
+    return cursor
+
+
 def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
     """Write down how far beat has come, of cursors that are locked."""
-    _all(store).bulk_update(cursors, ["last_due_at", "last_digest"])
+    _all(store).bulk_update(cursors, _MOVED)
+
+
+_MOVED = [
+    "last_due_at",
+    "last_digest",
+    "next_due_at",
+    "recent",
+    "passed_over",
+    "passed_over_at",
+    "ran_at",
+]
 
 
 def _is_of(entry: CursorEntry, cursor: BeatCursor) -> bool:
@@ -89,7 +119,8 @@ def _begin_anew(
     """A beat that slept over a change of leader must not set back what the new one has moved."""
     entry.last_due_at = entry.cursor_anew(now)
     cursor = _cursor(entry, now)
-    changes = {name: getattr(cursor, name) for name in ("last_due_at", "schedule", "updated_at")}
+    names = ("last_due_at", "schedule", "next_due_at", "updated_at")
+    changes = {name: getattr(cursor, name) for name in names}
     if not _where(entry.model.pk, due, schedule, store).update(**changes):
         read_again(entry, store)
 
@@ -101,7 +132,7 @@ def _forget(gone: Iterable[int], read_at: datetime, store: LedgerStore) -> None:
     """
     for ids in _bites(sorted(gone)):
         old = _all(store).filter(pk__in=ids, updated_at__lte=stored(read_at))
-        old.exclude(schedule="").update(schedule="")
+        old.exclude(schedule="").update(schedule="", next_due_at=None)
         left = PeriodicTask._default_manager.filter(pk__in=ids).values_list("pk", flat=True)
         old.filter(schedule="").exclude(pk__in=list(left)).delete()
 
@@ -112,9 +143,11 @@ def _bites(ids: list[int]) -> Iterator[list[int]]:
 
 
 def _cursor(entry: CursorEntry, now: datetime) -> BeatCursor:
+    following = entry.announced(entry.last_due_at)
     return BeatCursor(
         periodic_task_id=entry.model.pk,
         last_due_at=entry.last_due_at and stored(entry.last_due_at),
+        next_due_at=following and stored(following),
         schedule=entry.fingerprint,
         updated_at=stored(now),
     )

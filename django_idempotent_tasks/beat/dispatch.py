@@ -26,6 +26,7 @@ from .cursors import held, move, read_again
 from .entry import CursorEntry
 from .misfire import Missed, missed
 from .occurrence import UNSENT, Occurrence, occurrence
+from .recent import Past, encode
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -42,6 +43,8 @@ class Work:
     written: list[tuple[Occurrence, int]] = field(default_factory=list)
     #: Whether another beat has moved the cursor meanwhile.
     overtaken: bool = False
+    #: Times that are not sent: missed, too late, or because the last occurrence is not finished.
+    passed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,17 @@ def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work |
     if due.cursor == entry.last_due_at:
         return None
     send = [moment for moment in due.send if not entry.is_over(moment, now)]
-    if entry.model.one_off:
-        send = send[:1]
     if send and entry.skips_overlap:
         if _is_running(entry, store):
             logger.info("%s: passed over, its last occurrence is not finished", entry.name)
             send = []
         send = send[:1]
-    occurrences = [occurrence(entry, moment, now=now) for moment in send]
     is_over = entry.ends is not None and now >= entry.ends
-    return Work(entry, due, occurrences, is_over=is_over)
+    passed_over = 0 if is_over else due.dropped + len(due.send) - len(send)
+    if entry.model.one_off:
+        send = send[:1]
+    occurrences = [occurrence(entry, moment, now=now) for moment in send]
+    return Work(entry, due, occurrences, is_over=is_over, passed_over=passed_over)
 
 
 def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int:
@@ -82,9 +86,8 @@ def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int
             _write(works, now, store)
             _count([work for work in works if work.written], now, store)
             _disable([work.entry for work in works if _is_done(work)], store)
-        committed = time.monotonic()
         written = [(work.entry, *each) for work in works for each in work.written]
-        _note(_send(written, committed), store)
+        hand_over(written, time.monotonic(), store)
         for work in works:
             _take_note(work, store)
     return len(written)
@@ -103,9 +106,26 @@ def _write(works: Sequence[Work], now: datetime, store: LedgerStore) -> None:
         cursor = cursors.get(work.entry.model.pk)
         work.overtaken = cursor is None
         if cursor is not None:
-            cursor.last_due_at = work.due.cursor and stored(work.due.cursor)
+            _advance(work, cursor, now)
             _reserve(work, cursor, store)
+            _remember(work, cursor, now)
     move(list(cursors.values()), store)
+
+
+def _advance(work: Work, cursor: BeatCursor, now: datetime) -> None:
+    following = work.entry.announced(work.due.cursor)
+    cursor.last_due_at = work.due.cursor and stored(work.due.cursor)
+    cursor.next_due_at = following and stored(following)
+    if work.passed_over:
+        cursor.passed_over += work.passed_over
+        cursor.passed_over_at = stored(now)
+
+
+def _remember(work: Work, cursor: BeatCursor, now: datetime) -> None:
+    if work.written:
+        newest = [Past(each.due, each.call.identity.digest) for each, _token in work.written]
+        cursor.recent = encode(newest, cursor.recent)
+        cursor.ran_at = stored(now)
 
 
 def _reserve(work: Work, cursor: BeatCursor, store: LedgerStore) -> None:
@@ -127,7 +147,12 @@ def _count(works: list[Work], now: datetime, store: LedgerStore) -> None:
     for work in works:
         runs.setdefault(len(work.written), []).append(work.entry.model.pk)
     for number, ids in runs.items():
-        _tasks(ids, store).update(last_run_at=stored(now), total_run_count=F("total_run_count") + number)
+        ran(ids, number, now, store)
+
+
+def ran(ids: list[int], number: int, now: datetime, store: LedgerStore) -> None:
+    """Count so many runs of each, in the transaction that also sets the cursor's ``ran_at``."""
+    _tasks(ids, store).update(last_run_at=stored(now), total_run_count=F("total_run_count") + number)
 
 
 def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
@@ -135,7 +160,8 @@ def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
     ids = [entry.model.pk for entry in entries]
     if ids:
         _tasks(ids, store).update(enabled=False)
-        BeatCursor.objects.using(store.connection.alias).filter(pk__in=ids).update(schedule="")
+        cursors = BeatCursor.objects.using(store.connection.alias).filter(pk__in=ids)
+        cursors.update(schedule="", next_due_at=None)
 
 
 def _tasks(ids: list[int], store: LedgerStore) -> Any:
@@ -162,6 +188,13 @@ def _is_running(entry: CursorEntry, store: LedgerStore) -> bool:
     alias = store.connection.alias
     last = BeatCursor.objects.using(alias).filter(pk=entry.model.pk).values("last_digest")
     return IdempotencyKey.objects.using(alias).filter(digest__in=last, state__in=LIVE).exists()
+
+
+def hand_over(
+    written: list[tuple[CursorEntry, Occurrence, int]], committed: float, store: LedgerStore
+) -> None:
+    """Send what was written down at ``committed`` (monotonic), and note what became of it."""
+    _note(_send(written, committed), store)
 
 
 def _send(written: list[tuple[CursorEntry, Occurrence, int]], committed: float) -> list[Ending]:

@@ -68,8 +68,18 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
     @property
     def next_due(self) -> datetime | None:
         """The time after its last one; None when there is none. Raises what the schedule raises."""
-        if self._next is None or self._next[0] != self.last_due_at:
-            self._next = (self.last_due_at, self.grid.after(self.last_due_at))
+        return self._after(self.last_due_at)
+
+    def announced(self, last: datetime | None) -> datetime | None:
+        """The time after ``last``, for people: None also where it cannot be computed, as beat logs."""
+        try:
+            return self._after(last)
+        except Exception:  # noqa: BLE001  as many as there are kinds of schedules
+            return None
+
+    def _after(self, last: datetime | None) -> datetime | None:
+        if self._next is None or self._next[0] != last:
+            self._next = (last, self.grid.after(last))
         return self._next[1]
 
     def first_cursor(self, now: datetime) -> datetime | None:

@@ -24,17 +24,18 @@ UNSENT = 30
 class Occurrence:
     """What the ledger keeps, and what the broker gets; ``wait`` is when the sweeper looks first."""
 
+    due: datetime
     call: Call
     message: Message
     wait: int
 
 
-def occurrence(entry: CursorEntry, due: datetime, *, now: datetime) -> Occurrence:
-    """The occurrence at ``due``.
+def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bool = False) -> Occurrence:
+    """The occurrence at ``due``; ``is_asked``: a person's, which is none of the schedule's.
 
     Raises ConfigurationError for what cannot be stored, and for a task with a wrong option.
     """
-    key_text = f"beat:{entry.model.pk}:{due.isoformat()}"
+    key_text = f"beat:{entry.model.pk}:{'now:' if is_asked else ''}{due.isoformat()}"
     digest = stated_digest(entry.task, idempotency_key=key_text, scope=None)
     task_id = str(uuid5(NAMESPACE_OID, digest.hex))
     task = entry.app.tasks.get(entry.task)
@@ -49,6 +50,7 @@ def occurrence(entry: CursorEntry, due: datetime, *, now: datetime) -> Occurrenc
     message = _message(entry, task, due, now, {"task_id": task_id}, header)
     wait = settings().republish_after
     return Occurrence(
+        due,
         Call(identity, entry.task, task_id, _encoded(entry, message)),
         message,
         wait if is_ours else min(wait, UNSENT),

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..beat.clock import aware
 from ..beat.duty import DUTY, LEASE
-from ..beat_checks import beat_problem
-from ..conf import settings
+from ..beat.overview import overview
 from ..models import Leader
 from ..moments import database_now
 from ..stores import LedgerStore
 from .project import project_app
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from .report import FINDINGS, FINE, Options, Report, Say
+from .run_now import ask_for_beat
 from .text import harmless, span
 
 SCHEDULER = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
@@ -23,7 +23,7 @@ LISTED = 20
 
 def run_beat(store: LedgerStore, options: Options, _say: Say) -> Report:
     """Run beat until SIGTERM: one of any number of which one leads."""
-    _ask_for_beat(store)
+    ask_for_beat(store)
     beat = project_app().Beat(
         scheduler_cls=SCHEDULER,
         loglevel=options["loglevel"],
@@ -36,7 +36,7 @@ def run_beat(store: LedgerStore, options: Options, _say: Say) -> Report:
 
 def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     """Look once: whether a beat leads, when it ticked last, and what is overdue."""
-    _ask_for_beat(store)
+    ask_for_beat(store)
     from ..beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
 
     late: timedelta = options["max_age"]
@@ -45,6 +45,8 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     is_led = leader is not None and leader.expires_at > now
     age = None if leader is None else max((now - leader.expires_at).total_seconds() + LEASE, 0)
     waiting = [] if options["leader_only"] else overdue(project_app(), store, now=aware(now), late=late)
+    seen = None if options["leader_only"] else overview(store, now)
+    strangers = [each.name for each in seen.strangers] if seen else []
     words = [
         f"{each.name} (since {each.due:%Y-%m-%d %H:%M:%S} UTC)" if each.due else f"{each.name} (new)"
         for each in waiting
@@ -54,11 +56,15 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
         "last_tick_seconds": age,
         "overdue": len(waiting),
         "overdue_names": [each.name for each in waiting[:LISTED]],
+        "also_sent_by_another_beat": strangers[:LISTED],
     }
     lines = [_leader_line(facts, age)]
     if waiting:
         lines.append(f"{len(waiting)} overdue: {harmless(', '.join(words[:LISTED]))}")
-    return Report(facts, lines, FINE if is_led and not waiting else FINDINGS)
+    if strangers:
+        names = harmless(", ".join(strangers[:LISTED]))
+        lines.append(f"{len(strangers)} also sent by an ordinary beat, which must be stopped: {names}")
+    return Report(facts, lines, FINE if is_led and not waiting and not strangers else FINDINGS)
 
 
 def _leader_line(facts: dict[str, Any], age: float | None) -> str:
@@ -67,12 +73,3 @@ def _leader_line(facts: dict[str, Any], age: float | None) -> str:
     if age is None:
         return "No beat has ever led: start one (manage.py idem beat)."
     return f"No beat leads; the last one ticked {span(age)} ago. Start one (manage.py idem beat)."
-
-
-def _ask_for_beat(store: LedgerStore) -> None:
-    problem = beat_problem()
-    if problem is not None:
-        raise could_not_run(problem)
-    if store.connection.alias != settings().database:
-        msg = f"Beat works on the ledger of the settings, {settings().database!r}; leave --database out."
-        raise could_not_run(msg)

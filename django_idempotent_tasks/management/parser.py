@@ -14,6 +14,7 @@ from .letters_parser import add_dead_letters, add_redrives
 from .listing import list_keys, show_key
 from .prune import prune
 from .release import release_key
+from .run_now import run_periodic
 from .status import status
 from .sweep import sweep
 
@@ -44,6 +45,12 @@ def _add_beat(group: Groups) -> None:
     parser.add_argument(
         "--enable-remote-control", action="store_true", help="answer 'celery inspect ping' as celerybeat@host"
     )
+    # Without a verb it is beat itself, which is to be what it was.
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    parser = add(verbs, "run-now", run_periodic, "run a periodic task now, beside its schedule")
+    parser.add_argument("name", type=text, metavar="NAME", help="the periodic task's name")
+    add_reason(parser)
+    add_yes(parser)
     subjects = add_noun(group, "health", "for probes: exit code 0 is fine, 1 is not, 2 could not look")
     parser = add(subjects, "beat", beat_health, "whether a beat leads, its last tick, and what is overdue")
     parser.add_argument(

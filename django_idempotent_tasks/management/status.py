@@ -10,12 +10,15 @@ from typing import Any
 from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
+from ..beat.overview import Overview, overview
 from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
 from ..moments import database_now
 from ..states import Category, State
 from ..stores import LedgerStore
 from ..sweeper import DUTY
+from .beat_findings import beat_facts, beat_findings, beat_text
 from .counts import Count, capped, of_state, of_the_dead
+from .finding import Finding
 from .pending import waits_for_its_eta
 from .redrives import operation_facts, progress, running_redrives
 from .report import FINDINGS, FINE, Options, Report, Say
@@ -29,20 +32,6 @@ SENT_IN_VAIN = 2
 SAMPLE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that needs a person, and what to do; ``words`` may name the count."""
-
-    name: str
-    count: Count
-    words: str
-
-    @property
-    def text(self) -> str:
-        """The finding in a sentence or two."""
-        return self.words.format(self.count)
-
-
 @dataclass(slots=True)
 class Status:
     """The numbers of one look."""
@@ -52,6 +41,8 @@ class Status:
     states: dict[State, Mapping[str, Any]] = field(default_factory=dict)
     unsent: Count = field(default_factory=lambda: Count(0))
     redrives: list[RedriveOperation] = field(default_factory=list)
+    #: None where beat has no part in this ledger.
+    beat: Overview | None = None
 
     def count(self, state: State, name: str = "number") -> Count:
         """One number of a state: a bound where only a part of its keys was looked at."""
@@ -75,6 +66,7 @@ def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
         "expired_leases": seen.count(State.RUNNING, "open").facts(),
         "dead_letters": _dead_facts(seen),
         "sweeper": _leader_facts(seen),
+        "beat": beat_facts(seen.beat),
         "redrives": [operation_facts(row) for row in seen.redrives],
         "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
     }
@@ -89,6 +81,7 @@ def look(store: LedgerStore) -> Status:
         seen.states[state] = of_state(alias, state).aggregate(**_numbers(state, now))
     seen.unsent = _unsent(alias, now)
     seen.redrives = running_redrives(alias)
+    seen.beat = overview(store, now)
     return seen
 
 
@@ -161,7 +154,7 @@ def findings(seen: Status) -> list[Finding]:
             "{} key(s) in REVIEW wait for a decision: see 'idem dead-letters list --state review'.",
         ),
     ]
-    return [each for each in found if each.count.number]
+    return [each for each in [*found, *beat_findings(seen.beat)] if each.count.number]
 
 
 def _sum(*counts: Count) -> Count:
@@ -199,6 +192,7 @@ def _lines(seen: Status) -> list[str]:
         *table(
             [
                 ("sweeper", _leader_text(seen)),
+                *([("beat", beat_text(seen.beat))] if seen.beat else []),
                 ("oldest pending", _age_text(seen)),
                 ("expired leases", seen.count(State.RUNNING, "open")),
                 ("dead letters", _dead_text(seen)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from django.db import models
 
 
@@ -10,6 +12,10 @@ class BeatCursor(models.Model):
 
     ``last_due_at`` is NULL until the first one. ``schedule`` tells whether the schedule was edited, or
     the entry enabled again: what came before that is not missed.
+
+    The rest is for people: when the next one is due, the keys of the last ones (``recent``, JSON), how
+    many were passed over, and what an ordinary beat did beside ours: it has written a ``last_run_at``
+    (``stranger_at``) that is not the one that ours wrote (``ran_at``).
     """
 
     periodic_task_id = models.BigIntegerField(primary_key=True)
@@ -17,9 +23,25 @@ class BeatCursor(models.Model):
     schedule = models.CharField(max_length=64)
     last_digest = models.UUIDField(null=True)
     updated_at = models.DateTimeField()
+    # An older beat may still run while the migration is applied: it writes none of these.
+    next_due_at = models.DateTimeField(null=True)
+    recent = models.TextField(null=True)  # noqa: DJ001  NULL: nothing was sent yet
+    passed_over = models.IntegerField(default=0, db_default=0)
+    passed_over_at = models.DateTimeField(null=True)
+    ran_at = models.DateTimeField(null=True)
+    stranger_at = models.DateTimeField(null=True)
+
+    #: The periodic task, where a page has read it; not a column.
+    entry: Any = None
 
     class Meta:
         verbose_name = "beat cursor"
+        verbose_name_plural = "periodic runs"
+        permissions: ClassVar = [("run_periodic", "Can run a periodic task now")]
+        indexes: ClassVar = [
+            models.Index(fields=["next_due_at"], name="idem_beat_next_due"),
+            models.Index(fields=["stranger_at"], name="idem_beat_stranger"),
+        ]
 
     def __str__(self) -> str:
-        return str(self.periodic_task_id)
+        return str(self.periodic_task_id if self.entry is None else self.entry.name)

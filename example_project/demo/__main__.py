@@ -69,13 +69,14 @@ def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Rep
     report.step("creating the tables and the tenants")
     secrets = prepare_database()
     undo.callback(stage.stop)
-    report.step("starting the gateway, the web server and two workers")
+    report.step("starting the gateway, the web server, two workers and two beats")
     stage.start()
     from .run import Options, run  # noqa: PLC0415  (its models need the settings)
 
     size = Options(options.events, options.rate, options.seed)
     kept = run(stage, secrets, servers, size, report)
     if options.keep:
+        stage.start_beats()
         _keep(stage, create_admin())
     return kept
 

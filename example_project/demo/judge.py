@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from .observe import duplicates_refused, takeovers
 from .report import print_problems
+from .timetable import Job, deviations
 from .traffic import OUTAGES
 from .verdict import Accepted, Observed, Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .beats import Beats
     from .chaos import Chaos
     from .connections import Connections
     from .decisions import Decisions
@@ -32,6 +34,7 @@ class Run:
     chaos: Chaos
     connections: Connections
     decisions: Decisions
+    beats: Beats
 
     @property
     def accepted(self) -> list[Accepted]:
@@ -47,10 +50,19 @@ def judge(run: Run, report: Report, *, quiet: bool) -> bool:
     """Print the figures and the problems, and return whether there are none."""
     observed = run.observer.observed()
     judged = verdict(run.accepted, observed)
-    problems = [*run.sender.outcome.surprises, *_problems(run, quiet=quiet)]
-    report.table({**_figures(run, observed, judged), "seconds": f"{report.seconds:.1f}"})
+    problems = [
+        *run.sender.outcome.surprises,
+        *_problems(run, quiet=quiet),
+        *_periodic_problems(run.beats),
+    ]
+    jobs = run.beats.jobs()
+    figures = _figures(run, observed, judged) | _periodic_figures(run, jobs)
+    report.table({**figures, "seconds": f"{report.seconds:.1f}"})
     print_problems(judged, problems)
-    return judged.holds and not problems
+    holds = judged.holds and not problems
+    times = sum(len(job.due) for job in jobs.values())
+    report.verdict(f"{len(run.accepted)} events and {times} times of periodic tasks, each once", holds=holds)
+    return holds
 
 
 def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
@@ -69,6 +81,23 @@ def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
         yield f"{run.decisions.redriven} dead letters were redriven, not more than {OUTAGES}"
     if run.connections.spared:
         yield "no connection was cut, so nothing was shown"
+
+
+def _periodic_problems(beats: Beats) -> Iterator[str]:
+    if not beats.killed:
+        yield "no beat was killed, so nothing was shown"
+    if beats.differences() != 0:
+        yield f"the books differ from the gateway's: {beats.differences()}"
+    yield from deviations(beats.jobs())
+
+
+def _periodic_figures(run: Run, jobs: dict[str, Job]) -> dict[str, object]:
+    return {
+        "beats killed": run.beats.killed,
+        "periodic times due": sum(len(job.due) for job in jobs.values()),
+        "periodic times run": sum(len(job.ran) for job in jobs.values()),
+        "charges that only one side knows": run.beats.differences(),
+    }
 
 
 def _figures(run: Run, observed: Observed, judged: Verdict) -> dict[str, object]:

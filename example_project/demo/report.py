@@ -37,6 +37,10 @@ class Report:
             print(f"  {name:<{width}}  {value!s:>8}")
         print(flush=True)
 
+    def verdict(self, what: str, *, holds: bool) -> None:
+        """Say in a line how it ended."""
+        print(f"  {'passed' if holds else 'FAILED'}: {what}\n", flush=True)
+
 
 def print_problems(judged: Verdict, others: Iterable[str]) -> None:
     """Print what is wrong, a few of each kind."""

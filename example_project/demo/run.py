@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .beats import Beats
 from .chaos import Chaos
 from .connections import Connections
 from .decisions import Decisions, decide
@@ -43,26 +44,30 @@ def run(stage: Stage, secrets: Mapping[str, str], servers: Servers, options: Opt
     observer = Observer(servers.broker_url, stage.gateway_address)
     chaos = Chaos(stage, sender.plan.charges, rng)
     connections = Connections(servers)
+    beats = Beats(stage)
     report.step(f"sending {options.events} webhooks, striking in the middle of charges")
     sender.start()
     try:
-        _interrupt(_strikes(chaos, connections, sender), sender, report)
+        _interrupt(_strikes(chaos, connections, sender, beats), sender, report)
         wait_until(lambda: sender.finished, seconds=QUIET_SECONDS)
         report.step("all sent; waiting until every key is final and the broker is empty")
         quiet = wait_until(observer.quiet, seconds=QUIET_SECONDS, every=0.25)
         observer.end_outage()
         decisions = decide(sender.plan, report) if quiet else Decisions()
         quiet = quiet and _send_poison_again(sender, observer, report)
-        return judge(Run(stage, sender, observer, chaos, connections, decisions), report, quiet=quiet)
+        quiet = _close_the_books(beats, observer, report) and quiet
+        run = Run(stage, sender, observer, chaos, connections, decisions, beats)
+        return judge(run, report, quiet=quiet)
     finally:
         sender.stop()
         observer.close()
 
 
-def _strikes(chaos: Chaos, connections: Connections, sender: Sender) -> list[Callable[[], str]]:
+def _strikes(chaos: Chaos, connections: Connections, sender: Sender, beats: Beats) -> list[Callable[[], str]]:
     """List what is done to the run; what fails at once, since the waits between its attempts grow."""
     return [
         partial(_send_failures, sender),
+        beats.kill_leader,
         chaos.kill_child,
         partial(chaos.cut, connections.cut_broker),
         chaos.kill_child,
@@ -80,6 +85,13 @@ def _interrupt(strikes: list[Callable[[], str]], sender: Sender, report: Report)
         moment = total * number // len(strikes)
         wait_until(partial(sender.reached, moment), seconds=QUIET_SECONDS, every=0.02)
         report.step(strike() or "nothing to interrupt")
+
+
+def _close_the_books(beats: Beats, observer: Observer, report: Report) -> bool:
+    """Let the other beat catch up, stop it, and compare the books by hand. Returns whether all is quiet."""
+    caught_up = beats.close()
+    report.step("stopped the other beat; reconciling the books by hand")
+    return beats.reconcile_by_hand() and wait_until(observer.quiet, seconds=QUIET_SECONDS) and caught_up
 
 
 def _send_failures(sender: Sender) -> str:

@@ -32,6 +32,9 @@ CHILDREN = 2
 #: What the workers import besides the project.
 FAULT = ("--include", "example_project.demo.faulty_client")
 
+#: Seconds between two runs of each periodic job.
+PERIOD = 3
+
 #: Short times, so that a run of a minute shows what takes minutes in production.
 QUICK = {
     "IDEMPOTENCY_LEASE": "5",
@@ -40,6 +43,7 @@ QUICK = {
     "CELERY_VISIBILITY_TIMEOUT": "10",
     "CELERY_RESTORE_INTERVAL": "1",
     "CELERY_RESTORE_THROTTLE": "1",
+    "PERIODIC_SECONDS": str(PERIOD),
 }
 
 
@@ -89,6 +93,7 @@ class Stage:
     gateway_port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
     workers: list[Program] = field(default_factory=list)
+    beats: list[Program] = field(default_factory=list)
     others: list[Program] = field(default_factory=list)
     started: list[Program] = field(default_factory=list)
 
@@ -103,12 +108,13 @@ class Stage:
         return f"127.0.0.1:{self.web_port}"
 
     def start(self) -> None:
-        """Start gateway, web server and two workers, and return when they answer."""
+        """Start gateway, web server, two workers and two beats, and return when all but those answer."""
         store = str(self.home / "gateway.sqlite3")
         gateway = ["example_project.gateway", "--port", str(self.gateway_port), "--store", store]
         self._start("gateway", [*gateway, "--unavailable", "0.03"])
         self._start("web", ["example_project.web", "--port", str(self.web_port)])
         self.workers += [self.start_worker(), self.start_worker()]
+        self.start_beats()
         for program, port in (("gateway", self.gateway_port), ("web", self.web_port)):
             _expect(program, partial(_listens, port))
         for worker in self.workers:
@@ -133,6 +139,12 @@ class Stage:
                 *quiet,
             ],
         )
+
+    def start_beats(self) -> None:
+        """Start two more beats, of which one leads; they are not ready yet."""
+        first = len(self.beats) + 1
+        names = [f"beat{number}" for number in (first, first + 1)]
+        self.beats += [self._start(name, ["django", "idem", "beat"]) for name in names]
 
     def alive(self) -> list[Program]:
         """Return the workers that run with all their children."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,7 +38,7 @@ class CardDeclined(Exception):
 def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) -> str:
     """Charge once for ``idempotency_key``, however often it is called, and return the gateway's reference."""
     body = json.dumps({"reference": reference, "amount": amount, "currency": currency})
-    status, answer, retry_after = _post("/charges", body, idempotency_key)
+    status, answer, retry_after = _ask("POST", "/charges", body, {"Idempotency-Key": idempotency_key})
     if status == HTTPStatus.CREATED:
         return str(answer["id"])
     reason = f"{status}: {answer.get('error', '')}"
@@ -51,13 +53,23 @@ def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) 
     raise GatewayRefused(reason)
 
 
-def _post(path: str, body: str, idempotency_key: str) -> tuple[int, dict[str, Any], str | None]:
+def charges(tenant: str) -> set[str]:
+    """Return the gateway's references of all charges of a tenant."""
+    status, answer, retry_after = _ask("GET", "/charges")
+    if status != HTTPStatus.OK:
+        raise GatewayUnavailable(str(status), retry_after)
+    return {charge["id"] for charge in answer["charges"] if charge["reference"].startswith(f"{tenant}/")}
+
+
+def _ask(
+    method: str, path: str, body: str | None = None, headers: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, dict[str, Any], str | None]:
     address = urlsplit(getattr(settings, "GATEWAY_URL", DEFAULT_URL))
     connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
     connection = connect(address.netloc, timeout=getattr(settings, "GATEWAY_TIMEOUT", DEFAULT_TIMEOUT))
-    headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key}
     try:
-        connection.request("POST", address.path.rstrip("/") + path, body, headers)
+        url = address.path.rstrip("/") + path
+        connection.request(method, url, body, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
         retry_after = response.headers.get("Retry-After")
         return response.status, dict(json.loads(response.read())), retry_after

@@ -1,4 +1,4 @@
-"""``idem health beat``: exit codes for probes."""
+"""``idem health beat``, ``beat run-now`` and what ``status`` says of beat: exit codes and JSON."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from django_idempotent_tasks.models import BeatCursor
 from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
 from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import Bench
+from tests.sending.conftest import no_broker
 from tests.support.processes import ROOT
 
 
@@ -28,14 +29,18 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def health(*words: str) -> tuple[int, dict[str, Any]]:
+def idem(*words: str) -> tuple[int, dict[str, Any]]:
     """The exit code and the JSON document."""
     printed = StringIO()
     try:
-        call_command("idem", "health", "beat", *words, "--format", "json", stdout=printed)
+        call_command("idem", *words, "--format", "json", stdout=printed)
     except SystemExit as end:
         return int(str(end.code)), json.loads(printed.getvalue())
     return 0, json.loads(printed.getvalue())
+
+
+def health(*words: str) -> tuple[int, dict[str, Any]]:
+    return idem("health", "beat", *words)
 
 
 def test_a_leader_that_ticks_is_healthy_and_none_is_not(bench: Bench) -> None:
@@ -76,7 +81,7 @@ def test_an_entry_that_no_beat_has_looked_at_for_long_is_overdue(bench: Bench) -
     assert health()[1]["overdue"] == 1
 
 
-@pytest.mark.parametrize("words", [["beat"], ["health", "beat"]])
+@pytest.mark.parametrize("words", [["beat"], ["health", "beat"], ["beat", "run-now", "x"]])
 def test_without_django_celery_beat_the_remedy_is_said(settings: Any, words: list[str]) -> None:
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_celery_beat"]
     with pytest.raises(CommandError, match=r"django-idempotent-tasks\[beat\]") as caught:
@@ -88,3 +93,66 @@ def test_celery_knows_our_beat_by_its_short_name() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         named = tomllib.load(file)["project"]["entry-points"]["celery.beat_schedulers"]
     assert symbol_by_name(named["django_idempotent"]) is SingleInstanceDatabaseScheduler
+
+
+def run_now(*words: str) -> tuple[int, dict[str, Any]]:
+    return idem("beat", "run-now", *words)
+
+
+def test_run_now_sends_once_and_only_when_it_was_said_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_idempotent_tasks.management.run_now.project_app", lambda: bench.app)
+    entry = bench.every(3600, "nightly\x1b")
+    assert run_now(entry.name) == (0, {"name": entry.name, "outcome": "dry run"})
+    assert bench.post.arrived() == []
+    with no_broker(bench.post):
+        assert run_now(entry.name, "--yes") == (0, {"name": entry.name, "outcome": "sent"})
+    code, facts = run_now(entry.name, "--yes")
+    assert (code, facts["outcome"], facts["state"]) == (1, "busy", "pending")
+    assert run_now(entry.name)[1]["outcome"] == "busy"
+    printed = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("idem", "beat", "run-now", entry.name, stdout=printed)
+    assert "nightly\\x1b was not run. It waits for a worker" in printed.getvalue()
+    with pytest.raises(CommandError, match="No periodic task 'unknown'"):
+        run_now("unknown", "--yes")
+
+
+def test_an_ordinary_beat_is_told_by_the_probe_and_by_the_status(bench: Bench) -> None:
+    entry = bench.every(3600, "{both}")
+    bench.tick(bench.beat())
+    assert health()[0] == 0
+    BeatCursor.objects.update(stranger_at=timezone.now())
+    code, facts = health()
+    assert (code, facts["also_sent_by_another_beat"]) == (1, [entry.name])
+    assert health("--leader-only")[0] == 0
+    facts = idem("status")[1]
+    assert facts["beat"]["also_sent_by_another_beat"] == [entry.name]
+    assert "beat_stranger" in [each["name"] for each in facts["findings"]]
+
+
+def test_the_status_tells_who_leads_and_that_nobody_does_only_where_ours_has_led(bench: Bench) -> None:
+    bench.every(3600)
+    assert idem("status")[1]["beat"]["leader"] is None
+    assert beat_findings() == []
+    beat = bench.beat()
+    bench.tick(beat)
+    assert idem("status")[1]["beat"]["leader"]["holder"] == beat.holder
+    assert beat_findings() == []
+    beat.close()
+    assert beat_findings() == ["beat_no_leader"]
+    PeriodicTask.objects.update(enabled=False)
+    assert beat_findings() == []
+
+
+def beat_findings() -> list[str]:
+    """What the status says that a person should do about beat."""
+    names = [each["name"] for each in idem("status")[1]["findings"]]
+    return [name for name in names if name.startswith("beat_")]
+
+
+def test_without_django_celery_beat_the_status_leaves_beat_out(bench: Bench, settings: Any) -> None:
+    bench.tick(bench.beat())
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_celery_beat"]
+    assert idem("status")[1]["beat"] is None

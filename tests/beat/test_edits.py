@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django_celery_beat.models import ClockedSchedule, IntervalSchedule, PeriodicTask
 
-from django_idempotent_tasks.beat import cursors
-from django_idempotent_tasks.models import BeatCursor
+from django_idempotent_tasks.beat import cursors, dispatch
+from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
+from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import EPOCH, Bench
 
@@ -226,3 +228,41 @@ def test_a_beat_that_slept_while_another_took_an_edit_over_does_not_set_it_back(
     assert (bench.cursor(entry).last_due_at, stale.last_due_at) == (moved.last_due_at, moved.last_due_at)
     cursors.place([], now=EPOCH, store=get_store())
     assert bench.cursor(entry).schedule == moved.schedule, "it was moved after the look of this one"
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["the entry itself", "another entry"])
+def test_an_edit_between_sending_and_writing_down_sends_nothing_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    entry, other = bench.cron("*"), bench.cron("0", "other", hour="3")
+    send = dispatch._send
+
+    def send_while_somebody_saves(*words: Any) -> Any:
+        found = send(*words)
+        PeriodicTask.objects.get(pk=entry.pk if own else other.pk).save()
+        return found
+
+    monkeypatch.setattr(dispatch, "_send", send_while_somebody_saves)
+    beat = bench.beat()
+    bench.tick(beat)
+    for number in range(90):
+        PeriodicTask.objects.get(pk=other.pk if number % 2 else entry.pk).save()
+        bench.tick(beat, after=2)
+    assert bench.sent() == [60, 120, 180]
+    entry.refresh_from_db()
+    assert entry.total_run_count == 3
+
+
+def test_a_task_that_outlasts_its_period_is_sent_once_a_time_however_often_entries_are_saved(
+    bench: Bench,
+) -> None:
+    bench.post.task(name="shop.long", reserve=False, key=())
+    entry, other = bench.cron("*", task="shop.long"), bench.cron("0", "other", hour="3")
+    beat = bench.beat()
+    bench.tick(beat)
+    for number in range(90):
+        (other if number % 3 else entry).save()
+        bench.tick(beat, after=2)
+        IdempotencyKey.objects.filter(state=State.PENDING).update(state=State.RUNNING)  # and stays so
+    assert bench.sent() == [60, 120, 180]
+    assert IdempotencyKey.objects.count() == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from django_idempotent_tasks.exceptions import ConfigurationError
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import EPOCH, Bench
+from tests.support.waiting import eventually
 
 
 def test_a_standby_sends_nothing_and_takes_over_when_the_lease_is_over(bench: Bench) -> None:
@@ -274,3 +276,60 @@ class Elsewhere:
 
     def db_for_write(self, model: Any, **_: Any) -> str | None:
         return "sqlite" if model._meta.app_label == "django_celery_beat" else None
+
+
+def test_a_server_that_closes_idle_connections_makes_neither_a_silence_nor_a_loop_of_errors(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    if connection.vendor != "mysql":
+        pytest.skip("wait_timeout is MariaDB's and MySQL's")
+    bench.cron("*")
+    beat, standby = bench.beat(), bench.beat()
+    bench.tick(beat)
+    watcher = connection.copy()
+    for _ in range(2):
+        let_it_time_out(watcher)
+        bench.now += timedelta(seconds=60)
+        beat._renew_at = 0.0
+        assert beat.tick() == duty.PACE
+    let_it_time_out(watcher)
+    assert standby.tick() == duty.STANDBY
+    watcher.close()
+    assert bench.sent() == [60, 120]
+    assert "Beat cannot use the database" not in caplog.text
+
+
+def let_it_time_out(watcher: Any) -> None:
+    """The server closes this process's connection, as it does after wait_timeout seconds without a word."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION wait_timeout = 1")
+        cursor.execute("SELECT connection_id()")
+        (known,) = cursor.fetchone()
+
+    def is_gone() -> bool:
+        with watcher.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM information_schema.processlist WHERE id = %s", [known])
+            return bool(cursor.fetchone()[0] == 0)
+
+    eventually(is_gone, "the server has closed it")
+
+
+@pytest.mark.parametrize("is_aware", [True, False])
+def test_zones_that_contradict_one_another_make_no_storm(
+    bench: Bench, settings: Any, monkeypatch: pytest.MonkeyPatch, is_aware: bool
+) -> None:
+    settings.USE_TZ, settings.TIME_ZONE = False, "Pacific/Kiritimati"  # UTC+14, as the host
+    settings.DJANGO_CELERY_BEAT_TZ_AWARE = is_aware
+    bench.app.conf.update(enable_utc=False, timezone="Asia/Kolkata")
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        crontab = CrontabSchedule.objects.create(minute="*", timezone="Pacific/Honolulu")
+        bench.entry("minutely", crontab=crontab)
+        bench.every(30, "interval")
+        beats = [bench.beat(), bench.beat()]
+        bench.tick(*beats)
+        for _ in range(72):
+            bench.tick(*beats, after=2.5)
+    time.tzset()
+    assert bench.sent() == sorted([60, 120, 180, *range(30, 181, 30)])

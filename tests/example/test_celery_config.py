@@ -14,7 +14,7 @@ def test_every_name_is_a_setting_of_celery() -> None:
     known = set(DEFAULTS)
     ours = {name for name in vars(celery_config) if name.islower() and not name.startswith("_")}
 
-    assert ours - {"annotations", "os"} <= known
+    assert ours - {"annotations", "os", "crontab"} <= known
 
 
 def test_only_json_is_accepted() -> None:

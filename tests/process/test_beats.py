@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 pytest.importorskip("django_celery_beat")
 
-from tests.support.beats import OURS, Beat, Beats, IdemBeat, beats
+from tests.support.beats import OURS, Beat, Beats, IdemBeat, ListeningBeat, beats
+from tests.support.control import ping
 from tests.support.processes import pause
 from tests.support.site import Site
 from tests.support.waiting import eventually
@@ -43,6 +45,8 @@ def is_whole(sent: list[datetime]) -> bool:
 def follows(running: Beats, gone: Beat, *, within: float) -> Beat:
     """Another one leads, and sends."""
     leader = running.wait_for_leader(within=within, but=gone)
+    # What it has to catch up with is one transaction: paused amid that it would leave the rest to a sweeper.
+    eventually(lambda: "Sent " in leader.text(), "it has caught up", within=within)
     running.wait_for_sent(QUEUE, len(running.sent(QUEUE)) + 2)
     return leader
 
@@ -90,3 +94,17 @@ def test_idem_beat_sends_and_ends_at_a_signal_also_while_it_stands_by(running: B
         assert beat.wait(within=15) == 0
         assert "the lead is free" in beat.text()
     eventually(lambda: running.leader() is None, "nobody leads")
+
+
+@pytest.mark.slow
+def test_remote_control_is_answered_by_the_leader_and_by_a_standby_and_disturbs_no_sending(
+    running: Beats, own_site: Site
+) -> None:
+    running.start(2, kind=ListeningBeat)
+    running.wait_for_sent(QUEUE, 1)
+    node = f"celerybeat@{socket.gethostname()}"
+    for _ in range(5):
+        answers = ping(own_site, node, answers=2)
+        assert answers == [{node: {"ok": "pong"}}] * 2
+        running.wait_for_sent(QUEUE, len(running.sent(QUEUE)) + 1)
+    assert is_whole(running.sent(QUEUE))

@@ -259,7 +259,7 @@ def test_a_ledger_without_tables_is_an_error_that_says_what_to_run(alias: str, p
                 post.task(pay).delay(7)
         else:
             with closing(bare()) as connection, pytest.raises(DatabaseError) as error:
-                SqliteStore(connection).read(uuid4(), task_id="A")
+                SqliteStore(connection).read(UUID(int=8), task_id="A")
     assert error.value.__notes__ == [
         f"Are the ledger's tables there? Run 'manage.py migrate --database {alias}'."
     ]

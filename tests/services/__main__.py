@@ -44,7 +44,9 @@ MYSQL_TESTS = (
     "tests/services",
 )
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
-BEAT_TESTS = tuple(f"tests/beat/test_{name}.py" for name in ("ticks", "edits", "misfires", "trouble"))
+BEAT_TESTS = tuple(
+    f"tests/beat/test_{name}.py" for name in ("ticks", "edits", "misfires", "trouble", "overview", "asked")
+)
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
 #: On another PostgreSQL, by whatever leads there.

@@ -42,6 +42,13 @@ class IdemBeat(Beat):
         return [sys.executable, "-m", "django", "idem", "beat"]
 
 
+class ListeningBeat(IdemBeat):
+    """One that answers to ``celery inspect ping``."""
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--enable-remote-control"]
+
+
 class Beats:
     """Some beats on one database and one broker; ``alias`` is the database for the tests."""
 

@@ -31,6 +31,12 @@ def consume(site: Site, queue: str, *, by: Worker) -> None:
     assert answers, f"{by.name} did not answer"
 
 
+def ping(site: Site, node: str, *, answers: int) -> list[Any]:
+    """What ``celery inspect ping -d node`` gets; it waits for so many answers, or for 10 s."""
+    with _control(site) as control:
+        return list(control.ping(destination=[node], timeout=10, limit=answers) or [])
+
+
 @contextmanager
 def _control(site: Site) -> Iterator[Control]:
     """An app of its own: remote control goes through the app's pool, whatever connection is given."""

@@ -1,0 +1,94 @@
+"""A periodic task in words: its schedule, what comes next, and how its last occurrences ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from ..beat.clock import aware
+from ..beat.overview import LATE, NEWS
+from ..beat.recent import KEPT, Past, decode
+from ..management.text import since, span
+from ..models import DEAD, BeatCursor, IdempotencyKey
+from ..states import Reason, State
+from .ledger import alias
+from .rows import has
+from .wording import at, cell, reason_word, state_word
+
+
+class Occurrences:
+    """The last occurrences of some entries, with what became of their keys, which one query reads."""
+
+    def __init__(self, request: HttpRequest, rows: Sequence[BeatCursor], *, number: int = KEPT) -> None:
+        self._links = has(request, "view_idempotencykey")
+        self._past = {row.pk: decode(row.recent)[:number] for row in rows}
+        digests = [each.digest for past in self._past.values() for each in past]
+        keys = IdempotencyKey.objects.using(alias()).filter(digest__in=digests)
+        found = keys.values_list("digest", "state", "reason")
+        self._keys: dict[UUID, tuple[int, int]] = {digest: (state, reason) for digest, state, reason in found}
+
+    def of(self, row: BeatCursor) -> list[dict[str, Any]]:
+        """The latest first."""
+        return [self._told(past) for past in self._past[row.pk]]
+
+    def _told(self, past: Past) -> dict[str, Any]:
+        end = self._keys.get(past.digest)
+        url = reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[past.digest])
+        return {
+            "when": at(past.due),
+            "by": _("asked for by %(who)s") % {"who": cell(past.by)} if past.by else "",
+            "outcome": _("pruned") if end is None else outcome(*end),
+            "is_failure": end is not None and end[0] in DEAD,
+            "url": url if end is not None and self._links else "",
+        }
+
+
+def outcome(state: int, reason: int) -> str:
+    """How an occurrence ended. Of a task that is not ours all that is known is that it was sent."""
+    return reason_word(reason) if (state, reason) == (State.SUCCEEDED, Reason.SENT) else state_word(state)
+
+
+def schedule_words(task: Any) -> str:
+    """When it runs, in django-celery-beat's words."""
+    if task.crontab is not None:
+        words = str(task.crontab.human_readable)
+    else:
+        words = str(task.interval or task.solar or task.clocked or "-")
+    return _("%(schedule)s, once") % {"schedule": words} if task.one_off and task.clocked is None else words
+
+
+def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
+    """When the next occurrence is due, and how late it is."""
+    if not is_enabled:
+        return "-"
+    if not row.schedule:
+        return _("when a beat has looked at it")
+    if row.next_due_at is None:
+        return _("none")
+    left = (row.next_due_at - now).total_seconds()
+    words = _("in %(span)s") if left >= 0 else _("due for %(span)s")
+    if left < -LATE.total_seconds():
+        words = _("overdue for %(span)s")
+    return f"{at(row.next_due_at)} ({words % {'span': span(abs(left))}})"
+
+
+def passed_over_words(row: BeatCursor, now: datetime) -> str:
+    """How many times were not sent, and when beat last found some."""
+    if not row.passed_over or row.passed_over_at is None:
+        return ""
+    words = _("%(number)s, the last %(span)s ago")
+    return words % {"number": f"{row.passed_over:,}", "span": since(row.passed_over_at, now)}
+
+
+def stranger_words(row: BeatCursor, now: datetime) -> str:
+    """Whether an ordinary beat has sent it as well."""
+    if row.stranger_at is None or aware(row.stranger_at) < aware(now) - NEWS:
+        return ""
+    words = _("an ordinary beat sent it as well, %(span)s ago: stop that one")
+    return words % {"span": since(row.stranger_at, now)}

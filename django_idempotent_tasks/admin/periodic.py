@@ -1,0 +1,165 @@
+"""Periodic runs: which beat leads, what comes next, what ran, what was missed, and a run by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from ..beat.overview import Overview, overview
+from ..beat_checks import BEAT
+from ..management.text import since
+from ..models import BeatCursor
+from .entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
+from .ledger import alias, now, store
+from .readonly import ReadOnlyAdmin
+from .run_now import RunNow
+from .wording import at, cell, shown
+
+#: Entries of a page, and occurrences that are shown of each there.
+PAGE, LAST = 50, 3
+#: The last page that is shown.
+PAGES = 1000
+
+
+class BeatCursorAdmin(ReadOnlyAdmin):
+    """The periodic tasks of django-celery-beat, as our beat sees them."""
+
+    list_filter = ()
+    page_template = "admin/django_idempotent_tasks/periodic_run.html"
+    row_actions = (RunNow,)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ARG002
+        """The cursor with its entry; an empty one where no beat has looked at the entry yet."""
+        if not (object_id.isascii() and object_id.isdecimal()) or len(object_id) > 18:  # noqa: PLR2004  a bigint
+            return None
+        task = _entries().filter(pk=int(object_id)).first()
+        if task is None:
+            return None
+        found = BeatCursor.objects.using(alias()).filter(pk=task.pk).first()
+        row = found or BeatCursor(periodic_task_id=task.pk, schedule="")
+        row.entry = task
+        return row
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The page; there is nothing to post to it."""
+        if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
+            raise PermissionDenied
+        number = _page_number(request)
+        found = list(_entries().order_by("name")[(number - 1) * PAGE : number * PAGE + 1])
+        seen = overview(store(), now(request))
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _("Periodic runs"),
+            "subtitle": None,
+            "media": self.media,
+            "leaders": [] if seen is None else _leaders(seen),
+            "is_led": seen is not None and seen.is_led,
+            "rows": self._rows(request, found[:PAGE]),
+            "before": number - 1,
+            "after": number + 1 if len(found) > PAGE and number < PAGES else 0,
+            **(extra_context or {}),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/django_idempotent_tasks/periodic_runs.html", context)
+
+    def _rows(self, request: HttpRequest, tasks: list[Any]) -> list[dict[str, Any]]:
+        cursors = BeatCursor.objects.using(alias()).in_bulk([task.pk for task in tasks])
+        rows = [cursors.get(task.pk) or BeatCursor(periodic_task_id=task.pk, schedule="") for task in tasks]
+        past, moment = Occurrences(request, rows, number=LAST), now(request)
+        return [
+            {
+                "url": self._url("change", task.pk),
+                "run_url": self._url("run_now", task.pk) if RunNow().is_allowed(request, row) else "",
+                "name": cell(task.name),
+                "task": cell(task.task),
+                "enabled": task.enabled,
+                "schedule": cell(schedule_words(task)),
+                "next": next_words(row, moment, is_enabled=task.enabled),
+                "past": past.of(row),
+                "passed_over": passed_over_words(row, moment),
+                "stranger": stranger_words(row, moment),
+            }
+            for task, row in zip(tasks, rows, strict=True)
+        ]
+
+    def page(self, request: HttpRequest, row: BeatCursor) -> dict[str, Any]:
+        task, moment = row.entry, now(request)
+        facts = [
+            (_("task"), shown(task.task)),
+            (_("enabled"), _("yes") if task.enabled else _("no")),
+            (_("schedule"), shown(schedule_words(task))),
+            (_("next"), next_words(row, moment, is_enabled=task.enabled)),
+            (_("passed over"), passed_over_words(row, moment) or _("none")),
+            (_("another beat"), stranger_words(row, moment)),
+            (_("runs in all"), f"{task.total_run_count:,}"),
+            (_("description"), shown(task.description) if task.description else ""),
+        ]
+        return {
+            "facts": [(name, value) for name, value in facts if value],
+            "past": Occurrences(request, [row]).of(row),
+            "history_url": self._url("history", row.pk),
+            "edit_url": _edit_url(request, task),
+        }
+
+    def _url(self, name: str, pk: int) -> str:
+        route = f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}"
+        return reverse(route, args=[pk], current_app=self.admin_site.name)
+
+
+def register(site: admin.AdminSite) -> None:
+    """Where django-celery-beat is installed; else there is nothing to show."""
+    if apps.is_installed(BEAT):
+        site.register(BeatCursor, BeatCursorAdmin)
+
+
+def _entries() -> Any:
+    schedules = ("interval", "crontab", "solar", "clocked")
+    return apps.get_model(BEAT, "PeriodicTask")._default_manager.select_related(*schedules)
+
+
+def _page_number(request: HttpRequest) -> int:
+    text = request.GET.get("p", "1")
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 1  # noqa: PLR2004
+    return min(max(number, 1), PAGES)
+
+
+def _leaders(seen: Overview) -> list[dict[str, str]]:
+    """Who leads, or did last, and who would take over."""
+    if seen.leader is None:
+        return []
+    ended = None if seen.is_led else seen.leader.expires_at
+    first = (
+        _("leads for %(span)s, since %(at)s")
+        if ended is None
+        else _("led until %(at)s, %(span)s ago: nobody leads now")
+    )
+    moment = ended or seen.leader.since
+    words = first % {"span": since(moment, seen.now), "at": at(moment)}
+    return [
+        {"holder": cell(seen.leader.holder), "words": words},
+        *(
+            {
+                "holder": cell(each.holder),
+                "words": _("stands by for %(span)s") % {"span": since(each.since, seen.now)},
+            }
+            for each in seen.standbys
+        ),
+    ]
+
+
+def _edit_url(request: HttpRequest, task: Any) -> str:
+    """Django-celery-beat's own form, for those who may open it."""
+    names = [f"{BEAT}.{kind}_periodictask" for kind in ("view", "change")]
+    if not any(request.user.has_perm(name) for name in names):
+        return ""
+    site: Any = admin.site
+    is_there = site.is_registered(type(task))
+    return reverse(f"admin:{BEAT}_periodictask_change", args=[task.pk]) if is_there else ""

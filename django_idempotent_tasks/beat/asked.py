@@ -1,0 +1,82 @@
+"""An occurrence that a person asks for: now, beside the schedule, and never beside another one."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any
+
+from celery import Celery
+from django.db import transaction
+from django_celery_beat.models import PeriodicTask
+
+from ..exceptions import ConfigurationError
+from ..models import BeatCursor, IdempotencyKey
+from ..moments import database_now
+from ..states import LIVE
+from ..stores import LedgerStore
+from .clock import aware, stored
+from .cursors import held_alone
+from .dispatch import hand_over, ran
+from .entry import CursorEntry
+from .occurrence import occurrence
+from .recent import Past, decode, encode
+
+
+def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
+    """An occurrence of the entry that waits or runs: the one that began first. A bounded look."""
+    digests = [each.digest for each in decode(cursor.recent)]
+    keys = IdempotencyKey.objects.using(alias).filter(digest__in=digests, state__in=LIVE)
+    return keys.defer("message", "result").order_by("created_at").first()
+
+
+def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) -> IdempotencyKey | None:
+    """Write down an occurrence at the database's time, which is sent after the commit.
+
+    Returns the one that waits or runs and keeps it from that; None when it was done. The schedule is not
+    moved, and an entry that is disabled stays so. Raises ConfigurationError for what cannot be sent.
+    """
+    _check(model)
+    with store.together():
+        # Of two people one waits here for the other, and then sees what that one has asked for.
+        cursor = held_alone(model.pk, store)
+        now = database_now(store)
+        busy = unfinished(cursor, alias=store.connection.alias)
+        if busy is None:
+            _ask(CursorEntry(model, app=app), cursor, now, by, store)
+    return busy
+
+
+def _check(model: PeriodicTask) -> None:
+    """Django-celery-beat's own entry would disable one that it cannot read."""
+    for name in ("args", "kwargs", "headers"):
+        try:
+            json.loads(getattr(model, name) or "null")
+        except ValueError:
+            msg = f"The {name} of {model.name} are not JSON; edit the periodic task."
+            raise ConfigurationError(msg) from None
+
+
+def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
+    moment = aware(now)
+    asked = occurrence(entry, moment, now=moment, is_asked=True)
+    token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
+    if token is None:
+        msg = f"{entry.name} was asked for at this very moment; look at its last runs."
+        raise ConfigurationError(msg)
+    digest = asked.call.identity.digest
+    _keep(cursor, Past(moment, digest, by), now, store)
+    ran([entry.model.pk], 1, moment, store)
+    began = time.monotonic()
+
+    def send() -> None:
+        hand_over([(entry, asked, token)], began, store)
+
+    transaction.on_commit(send, using=store.connection.alias)
+
+
+def _keep(cursor: BeatCursor, past: Past, now: datetime, store: LedgerStore) -> None:
+    cursors: Any = BeatCursor.objects.using(store.connection.alias).filter(pk=cursor.pk)
+    recent = encode([past], cursor.recent)
+    cursors.update(last_digest=past.digest, recent=recent, ran_at=stored(aware(now)))
