@@ -22,6 +22,7 @@ from ..states import State
 from .answers import lease
 from .charts import busiest, charts, counted_words, hours, totals
 from .ledger import alias, now, store
+from .progress import bar
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .wording import at, cell, shown, state_word
@@ -154,6 +155,7 @@ def _running(moment: datetime) -> list[dict[str, str]]:
             "attempt": str(row.attempts),
             "elapsed": since(row.started_at, moment),
             "lease": lease(row, moment),
+            "progress": bar(row) if row.progress else "-",
         }
         for row in rows.defer("message", "result")[:SHOWN]
     ]

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from django_idempotent_tasks.admin import window
 from django_idempotent_tasks.identity import stated_digest
@@ -248,3 +249,16 @@ def test_the_filters_that_were_set_are_kept_over_an_action(root: Client, keys: K
     assert shown.context["list_url"] == f"{page(KEY)}?task=shop.charge"
     told = root.post(url, {"seen": seen(root, url), "reason": WHY})
     assert told.headers["Location"] == f"{page(KEY, 'change', claim.digest)}?{kept}"
+
+
+def test_how_far_a_body_is_has_a_bar_and_words(root: Client, keys: Keys) -> None:
+    claim = keys.claimed()
+    note = HOSTILE.replace('"', "'").replace("\x1b", "\\u001b")
+    assert keys.store().progress(claim, text=f'{{"done": 3, "total": 5, "note": "{note}"}}')
+    pages = [page(KEY, "change", claim.digest), page(KEY), reverse("admin:django_idempotent_tasks_dashboard")]
+    shown = [root.get(address).content.decode() for address in pages]
+    for html in shown:
+        inert(html)
+        assert "3 of 5 (60%): &lt;script&gt;" in html
+    for html in (shown[0], shown[2]):
+        assert '<progress value="60" max="100" aria-label="progress">60%</progress>' in html
