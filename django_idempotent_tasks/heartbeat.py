@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from .outcomes import Claim, Entry
 from .progress import Progress
 from .states import State
-from .stores import get_store
+from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -120,13 +120,16 @@ class Heart:
                 self._wakes = min([*words.values(), *([] if beat is None else [beat])], default=None)
                 self._changed.wait(None if self._wakes is None else self._wakes - now)
 
-    @staticmethod
-    def _tell(due: list[_Held]) -> None:
-        """Write how far the bodies are. What the database does not take now is tried again later."""
+    def _tell(self, due: list[_Held]) -> None:
+        """Write how far the bodies are. What the database does not take now is tried again later.
+
+        Who has lost its key, or was cancelled, hears of it here before its next beat.
+        """
         try:
             with get_store().side_connection() as store:
                 for held in due:
-                    held.progress.write(store, held.claim)
+                    if not held.progress.write(store, held.claim):
+                        self._look(store, held)
         except Exception as error:
             if not isinstance(error, DatabaseError):
                 logger.exception("Progress was not written")
@@ -151,8 +154,12 @@ class Heart:
             for held in due:
                 if held.claim.digest in renewed:
                     held.renewed = began
-                elif self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
-                    held.lose()
+                else:
+                    self._look(store, held)
+
+    def _look(self, store: LedgerStore, held: _Held) -> None:
+        if self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
+            held.lose()
 
     @staticmethod
     def _was_lost(entry: Entry | None, held: _Held) -> bool:

@@ -81,18 +81,20 @@ class Progress:
         """The database is away."""
         self._earliest = time.monotonic() + PATIENCE
 
-    def write(self, store: LedgerStore, claim: Claim, *, wait: float = 0.0) -> None:
-        """Write the newest word, if ``claim`` still has its key and nobody has locked its row.
+    def write(self, store: LedgerStore, claim: Claim, *, wait: float = 0.0) -> bool:
+        """Write the newest word; False where ``claim`` has lost its key, or somebody has locked its row.
 
         Another thread that writes is waited for: an older word must not come after a newer one.
         """
         if not self._free.acquire(timeout=wait):
-            return
+            return True
         try:
             said = self._said
             self._earliest = time.monotonic() + PACE
-            if said is not self._written and store.progress(claim, text=said[0]):
-                self._written = said
+            if said is not self._written and not store.progress(claim, text=said[0]):
+                return False
+            self._written = said
+            return True
         finally:
             self._free.release()
 

@@ -153,3 +153,16 @@ class TestWhileTheBodyRuns:
         moments = [moment for moment, _text in written]
         assert len(written) == 2
         assert moments[1] - moments[0] >= PACE * 0.9
+
+    def test_who_was_cancelled_hears_of_it_before_the_next_beat(self, app: Celery) -> None:
+        lost: list[bool] = []
+
+        @app.task(base=IdempotentTask, bind=True, key="order", lease=3600)
+        def plan(self: Any, order: int) -> None:
+            assert plan.cancel(task_id=self.request.id) == "cancelled"
+            self.idempotency.progress(order)
+            eventually(lambda: self.idempotency.lost, "it heard of it")
+            lost.append(self.idempotency.lost)
+
+        plan.delay(7)
+        assert (lost, only_row().state) == ([True], State.CANCELLED)

@@ -66,3 +66,11 @@ def test_a_call_whose_key_was_claimed_anew_still_has_its_own_end(ann: Visitor, p
     assert (second.status_code, second.json()["id"] != first.json()["id"]) == (202, True)
     old = ann.get(first["Location"]).json()
     assert (old["id"], old["state"], old["result"]) == (first.json()["id"], "succeeded", 7)
+
+
+def test_how_far_a_job_is_is_told_to_whoever_asks_and_to_a_second_click(ann: Visitor) -> None:
+    url = ann.submit()["Location"]
+    text = '{"done": 3, "total": 5, "note": "week <3>"}'
+    IdempotencyKey.objects.update(state=State.RUNNING, progress=text)
+    for document in (ann.get(url).json(), ann.submit().json()["job"]):
+        assert document["progress"] == {"done": 3, "total": 5, "note": "week <3>"}
