@@ -18,7 +18,8 @@ from .wording import category_word, shown, state_word
 
 NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
 
-_AGES = {
+#: Choices of a time that ends now.
+AGES = {
     "1h": (timedelta(hours=1), _("in the last hour")),
     "24h": (timedelta(hours=24), _("in the last 24 hours")),
     "7d": (timedelta(days=7), _("in the last 7 days")),
@@ -30,7 +31,7 @@ _AGES = {
 
 def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
     """From when and until when a choice reaches; None is no bound."""
-    span, _words = _AGES.get(name, (None, None))
+    span, _words = AGES.get(name, (None, None))
     if span is None:
         return None, None
     return (None, moment - span) if name.startswith("over") else (moment - span, None)
@@ -97,7 +98,7 @@ class AgeFilter(admin.SimpleListFilter):
     column: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
-        return [(name, words) for name, (_span, words) in _AGES.items()]
+        return [(name, words) for name, (_span, words) in AGES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         after, before = age_of(self.value() or "", now(request))
