@@ -10,4 +10,4 @@ class StudyPlansConfig(AppConfig):
 
     name = "example_project.study_plans"
     label = "study_plans"
-    verbose_name = "study plans"
+    verbose_name = "Study plans"
