@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from ..models import IdempotencyKey
 from ..progress import decode_progress, progress_words, share_of
 from ..states import State
-from .wording import cell, shown, state_word
+from .wording import shown, state_word
 
 
 def told(row: IdempotencyKey) -> str:
@@ -35,7 +35,8 @@ def bar(row: IdempotencyKey) -> SafeString | str:
 
 
 def state_and_progress(row: IdempotencyKey) -> str:
-    """A state in a word, of what runs also how far it is."""
-    if row.state != State.RUNNING or row.progress is None:
+    """A state in a word, of what runs also how far it is; without the note, a list's columns are narrow."""
+    progress = decode_progress(row.progress) if row.state == State.RUNNING else None
+    if progress is None:
         return state_word(row.state)
-    return f"{state_word(row.state)}, {cell(told(row))}"
+    return f"{state_word(row.state)}, {shown(progress_words(progress | {'note': ''}))}"
