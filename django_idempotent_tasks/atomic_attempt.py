@@ -50,6 +50,13 @@ class AtomicHandle(Handle):
         msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."
         raise RuntimeError(msg)
 
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:  # noqa: ARG002
+        """Refused: nobody sees the row before the commit."""
+        msg = (
+            'progress() is for leased tasks: nothing of an atomic body is seen before it ends. mode="leased"?'
+        )
+        raise RuntimeError(msg)
+
 
 class AtomicAttempt(Attempt):
     """The run of a claim that nobody else sees."""

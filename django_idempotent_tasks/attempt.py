@@ -55,6 +55,10 @@ class Handle(ABC):
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key."""
 
+    @abstractmethod
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """How far the body is."""
+
 
 class Attempt(ABC):
     """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""

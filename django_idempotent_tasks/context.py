@@ -71,6 +71,16 @@ class Idempotency(Protocol):
         back, when the key was taken over. What the body raises afterwards is logged, not a failure.
         """
 
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Tell people and HTTP clients how far a leased body is; call it as often as you like.
+
+        The newest word is written beside the key by the heartbeat's thread, at most once a second,
+        and the last one when the body ends. ``done`` may pass a ``total`` that was guessed too low.
+        ``note`` is kept on one line of 200 characters, for whoever may see the job. It is a courtesy:
+        a database that is away, or a lost lease, raises nothing here. A new attempt begins without.
+        Raises ValueError for what is no number from 0 to 2**53 - 1, in an atomic task RuntimeError.
+        """
+
 
 _active: ContextVar[Any] = ContextVar("idempotent_attempt", default=None)
 

@@ -1,4 +1,4 @@
-"""One daemon thread a process renews all leases that it holds, with one statement a beat."""
+"""One daemon thread a process renews all leases that it holds, and writes how far their bodies are."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db import Error as DatabaseError
 
 from .outcomes import Claim, Entry
+from .progress import Progress
 from .states import State
-from .stores import get_store
+from .stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -31,6 +32,7 @@ class _Held:
     renewed: float
     tried: float
     lost: bool = False
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def next_beat(self) -> float:
@@ -56,10 +58,10 @@ class Heart:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def holding(self, claim: Claim, on_lost: Callable[[], None]) -> Iterator[None]:
+    def holding(self, claim: Claim, on_lost: Callable[[], None], progress: Progress) -> Iterator[None]:
         """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken or runs out."""
         now = time.monotonic()
-        held = _Held(claim, on_lost, renewed=now, tried=now)
+        held = _Held(claim, on_lost, renewed=now, tried=now, progress=progress)
         try:
             try:
                 self._take(held)
@@ -81,6 +83,13 @@ class Heart:
         with self._changed:
             self._held.discard(held)
 
+    def hurry(self, progress: Progress) -> None:
+        """There is something to write, perhaps sooner than the next beat."""
+        with self._changed:
+            due = progress.due
+            if due is not None and (self._wakes is None or self._wakes > due):
+                self._changed.notify()
+
     def _start(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="idempotent-heartbeat", daemon=True)
@@ -88,19 +97,44 @@ class Heart:
 
     def _run(self) -> None:
         while True:
-            self._beat(self._wait())
+            renewable, telling = self._wait()
+            if renewable:
+                self._beat(renewable)
+            if telling:
+                self._tell(telling)
 
-    def _wait(self) -> list[_Held]:
-        """Sleep until a beat is due; what to renew then. The lock is never held across a statement."""
+    def _wait(self) -> tuple[list[_Held], list[_Held]]:
+        """Sleep until a beat or a word is due; what to renew and to write then.
+
+        The lock is never held across a statement.
+        """
         with self._changed:
             while True:
                 live = [held for held in self._held if not held.lost]
-                pause = min((held.next_beat for held in live), default=None)
                 now = time.monotonic()
-                if pause is not None and pause <= now:
-                    return live
-                self._wakes = pause
-                self._changed.wait(None if pause is None else pause - now)
+                beat = min((held.next_beat for held in live), default=None)
+                words = {held: due for held in live if (due := held.progress.due) is not None}
+                telling = [held for held, due in words.items() if due <= now]
+                if telling or (beat is not None and beat <= now):
+                    return live if beat is not None and beat <= now else [], telling
+                self._wakes = min([*words.values(), *([] if beat is None else [beat])], default=None)
+                self._changed.wait(None if self._wakes is None else self._wakes - now)
+
+    def _tell(self, due: list[_Held]) -> None:
+        """Write how far the bodies are. What the database does not take now is tried again later.
+
+        Who has lost its key, or was cancelled, hears of it here before its next beat.
+        """
+        try:
+            with get_store().side_connection() as store:
+                for held in due:
+                    if not held.progress.write(store, held.claim):
+                        self._look(store, held)
+        except Exception as error:
+            if not isinstance(error, DatabaseError):
+                logger.exception("Progress was not written")
+            for held in due:
+                held.progress.put_off()
 
     def _beat(self, due: list[_Held]) -> None:
         began = time.monotonic()
@@ -120,8 +154,12 @@ class Heart:
             for held in due:
                 if held.claim.digest in renewed:
                     held.renewed = began
-                elif self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
-                    held.lose()
+                else:
+                    self._look(store, held)
+
+    def _look(self, store: LedgerStore, held: _Held) -> None:
+        if self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
+            held.lose()
 
     @staticmethod
     def _was_lost(entry: Entry | None, held: _Held) -> bool:
@@ -145,9 +183,14 @@ class Heart:
 _heart = Heart()
 
 
-def holding(claim: Claim, on_lost: Callable[[], None]) -> AbstractContextManager[None]:
-    """Keep ``claim`` alive on this process's heart; a context manager."""
-    return _heart.holding(claim, on_lost)
+def holding(claim: Claim, on_lost: Callable[[], None], progress: Progress) -> AbstractContextManager[None]:
+    """Keep ``claim`` alive on this process's heart, and write its ``progress``; a context manager."""
+    return _heart.holding(claim, on_lost, progress)
+
+
+def hurry(progress: Progress) -> None:
+    """Write this ``progress`` as soon as its pace allows."""
+    _heart.hurry(progress)
 
 
 def _new_heart() -> None:

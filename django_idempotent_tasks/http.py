@@ -44,22 +44,25 @@ def submit_response(
     kwargs: Mapping[str, Any],
     *,
     scope: str | None = None,
-    key: str | None = None,
+    key: object = None,
 ) -> HttpResponse:
     """Reserve a call of ``task`` under the request's key, and answer for it.
 
-    The key is ``key``, else the header ``Idempotency-Key``. It is bound to ``scope``, else to the
+    The key is the header ``Idempotency-Key``, or ``key``, which may be any value that names the work:
+    with what the task's own ``key`` names it is the same key. It is bound to ``scope``, else to the
     signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
     is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
-    tells); 422 for another payload under the key; 400 without a key, with a bad one, or with arguments
-    that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a user; 503 when
-    the ledger does not answer: the same request again is safe. Raises :class:`ConfigurationError` for a
-    task that cannot be submitted.
+    tells); work that the view names and that has failed may be asked for again, as the task's
+    ``on_failed`` says; 422 for another payload under the key; 400 without a key, with a bad one, or
+    with arguments that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a
+    user; 503 when the ledger does not answer: the same request again is safe. Raises
+    :class:`ConfigurationError` for a task that cannot be submitted.
     """
     try:
-        return _submitted(
-            task, kwargs, _key_of(request) if key is None else key, scope=_scope_of(request, scope)
-        )
+        whose = _scope_of(request, scope)
+        if key is not None:  # names the work, not the request
+            return _submitted(task, kwargs, key, scope=whose, is_request=False)
+        return _submitted(task, kwargs, _key_of(request), scope=whose, is_request=True)
     except _Refused as refused:
         return refused.response
 
@@ -71,14 +74,16 @@ async def asubmit_response(
     return await sync_to_async(partial(submit_response, request, task, kwargs, **named))()
 
 
-def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) -> HttpResponse:
+def _submitted(
+    task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str, is_request: bool
+) -> HttpResponse:
     if not getattr(task, "idempotency_guarded", False):
         msg = f"{task.name} cannot be submitted: give it base=IdempotentTask."
         raise ConfigurationError(msg)
     if not isinstance(kwargs, Mapping):  # a view may pass on what it was sent
         return problem(400, "bad-arguments", "The arguments must be an object, by name.")  # type: ignore[unreachable]
     try:
-        ended = _failed_before(task, kwargs, key, scope=scope)
+        ended = _failed_before(task, kwargs, key, scope=scope) if is_request else None
         if ended is not None:
             return ended
         submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
@@ -92,7 +97,7 @@ def _submitted(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) ->
     return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
 
 
-def _failed_before(task: Any, kwargs: Mapping[str, Any], key: str, *, scope: str) -> HttpResponse | None:
+def _failed_before(task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str) -> HttpResponse | None:
     """The end of a key that failed: a request that is sent again is answered, never run again."""
     row = get_key(task, idempotency_key=key, scope=scope)
     if row is None or row.state not in DEAD or row.discarded_at is not None:
@@ -125,15 +130,16 @@ def _held(row: IdempotencyKey | None) -> HttpResponse:
     if row is None:
         return problem(409, "in-progress", "The same request is just being accepted.", headers)
     text = "The same request is being worked on."
-    return problem(409, "in-progress", text, headers | _location(row), job=_document(row))
+    return problem(409, "in-progress", text, headers | _location(row), job=job_document(row))
 
 
 def _job(row: IdempotencyKey, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    return JsonResponse(_document(row), status=status, headers={**_location(row), **(headers or {})})
+    return JsonResponse(job_document(row), status=status, headers={**_location(row), **(headers or {})})
 
 
-def _document(row: IdempotencyKey) -> dict[str, Any]:
-    return jobs.document(row) | {"cancel_url": _url("cancel", row.task_id) if row.state in LIVE else None}
+def job_document(key: IdempotencyKey) -> dict[str, Any]:
+    """What a client may know of a key's present call, for pages of your own; never a traceback."""
+    return jobs.document(key) | {"cancel_url": _url("cancel", key.task_id) if key.state in LIVE else None}
 
 
 def _location(row: IdempotencyKey) -> dict[str, str]:
@@ -236,7 +242,7 @@ class JobStatusView(JobView):
         headers = {"Cache-Control": "no-store"}
         if key.state in LIVE:
             headers["Retry-After"] = str(jobs.retry_after(key))
-        return JsonResponse(_document(key), headers=headers)
+        return JsonResponse(job_document(key), headers=headers)
 
 
 class JobCancelView(JobView):
@@ -252,8 +258,8 @@ class JobCancelView(JobView):
         outcome = jobs.cancel(key)
         key.refresh_from_db()
         if outcome == "cancelled" or key.state == State.CANCELLED:
-            return JsonResponse(_document(key))
-        return problem(409, outcome, "It cannot be cancelled any more.", job=_document(key))
+            return JsonResponse(job_document(key))
+        return problem(409, outcome, "It cannot be cancelled any more.", job=job_document(key))
 
 
 def _over(job: dict[str, Any]) -> HttpResponse:

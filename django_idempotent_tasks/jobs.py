@@ -12,6 +12,7 @@ from .encoding import decode_error
 from .header import task_id_problem
 from .models import AnsweredCall, IdempotencyKey
 from .moments import database_now
+from .progress import decode_progress
 from .states import Reason, State
 from .stores import get_store
 
@@ -52,7 +53,7 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "started": None if state is State.PENDING else _moment(key.started_at),  # a redrive starts anew
         "finished": _moment(key.finished_at),
         "attempt": key.attempts,
-        "progress": None if key.progress is None else json.loads(key.progress),
+        "progress": decode_progress(key.progress),
         **_end(state, Reason(key.reason), key.result),
     }
 

@@ -19,6 +19,7 @@ from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
+from .progress import Progress, encode_progress
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back
 from .settlement import Settlement
@@ -44,6 +45,10 @@ class LeasedHandle(Handle):
         """A transaction whose commit also completes the key."""
         return self._attempt.completing()
 
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """How far the body is."""
+        self._attempt.tell(encode_progress(done, total, note))
+
 
 class LeasedAttempt(Attempt):
     """The run of a claim that others see, under a lease."""
@@ -53,13 +58,14 @@ class LeasedAttempt(Attempt):
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
         self.handle = LeasedHandle(self)
         self.lost = False
+        self.progress = Progress()
 
     def run(self, args: Any, kwargs: Any) -> Any:
         """Run the body and settle the claim; returns the result or raises what Celery has to see."""
         with self._held():
             try:
                 try:
-                    with entered(self), self._savepoint():
+                    with self._told(), entered(self), self._savepoint():
                         value = self._body(args, kwargs)
                 except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
                     return self.ended_by(error)
@@ -86,7 +92,23 @@ class LeasedAttempt(Attempt):
     def _held(self) -> AbstractContextManager[None]:
         if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
             return nullcontext()
-        return heartbeat.holding(self.claim, self._on_lost)
+        return heartbeat.holding(self.claim, self._on_lost, self.progress)
+
+    def tell(self, text: str) -> None:
+        """What ``.progress()`` does; in the caller's transaction nobody could see it before the end."""
+        self.progress.say(text)
+        if not self.in_caller_transaction:
+            heartbeat.hurry(self.progress)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The last word of a body is written before its end is: where it failed is worth knowing."""
+        try:
+            yield
+        except Exception:
+            self.progress.finish(self.ledger.store, self.claim)
+            raise
+        self.progress.finish(self.ledger.store, self.claim)
 
     def _savepoint(self) -> AbstractContextManager[Any]:
         if self.in_caller_transaction:
@@ -124,6 +146,7 @@ class LeasedAttempt(Attempt):
         try:
             with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
                 yield done
+                self.progress.finish(self.ledger.store, self.claim)
                 committing = True
                 self.settlement.complete_once(done.result)
         except BaseException as error:

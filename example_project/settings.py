@@ -31,6 +31,7 @@ INSTALLED_APPS = [
     "django_idempotent_tasks",
     "example_project.payments",
     "example_project.books",
+    "example_project.study_plans",
 ]
 
 MIDDLEWARE = [
@@ -80,6 +81,12 @@ GATEWAY_TIMEOUT = 5.0
 # The longest wait in seconds between two tries of a charge; the gateway's Retry-After may be longer.
 PAYMENTS_LONGEST_BACKOFF = int(os.environ.get("PAYMENTS_LONGEST_BACKOFF", "600"))
 WEBHOOK_MAX_BYTES = 64 * 1024
+
+# How long one paid step of a study plan takes.
+STUDY_PLAN_SECONDS = float(os.environ.get("STUDY_PLAN_SECONDS", "2"))
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "study_plans:index"
+LOGOUT_REDIRECT_URL = "login"
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("webhooks/", include("example_project.payments.urls")),
+    path("login/", LoginView.as_view(template_name="study_plans/login.html"), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("study-plans/", include("example_project.study_plans.urls")),
+    path("jobs/", include("example_project.study_plans.jobs")),
 ]

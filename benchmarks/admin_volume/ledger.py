@@ -45,7 +45,8 @@ SELECT digest, token, finished_at, 1, state, category, signature, task, scope, k
 
 DUPLICATES = f"""
 INSERT INTO {DuplicateAttempt._meta.db_table} (digest, scope, task_id, place, reason, at, summed)
-SELECT md5('key ' || n)::uuid, NULL, md5('duplicate ' || n)::uuid::text, 'worker', 'in_progress', now(), true
+SELECT md5('key ' || n)::uuid, 'tenant-' || n %% 500, md5('duplicate ' || n)::uuid::text, 'worker',
+  'in_progress', now(), true
   FROM generate_series(1, %(rows)s) AS n
 """  # noqa: S608  our own names
 

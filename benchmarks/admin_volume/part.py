@@ -126,6 +126,8 @@ def _pages(rows: int) -> dict[str, str]:
         "failed jobs, an absent task": f"{jobs}?task=shop.tasks.none",
         "duplicates": _list("duplicateattempt"),
         "duplicates, search": f"{_list('duplicateattempt')}?q=none",
+        "duplicates by scope": reverse("admin:django_idempotent_tasks_refusals"),
+        "duplicates by scope, 24 h": f"{reverse('admin:django_idempotent_tasks_refusals')}?since=24h",
     }
 
 

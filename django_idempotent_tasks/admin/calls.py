@@ -6,8 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Max, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..management.search import WINDOW
@@ -15,8 +19,11 @@ from ..models import AnsweredCall, DuplicateAttempt
 from ..selection import NOT_IN_A_COLUMN
 from .filters import ScopeFilter
 from .readonly import ReadOnlyAdmin
+from .refusals import refusals
 from .window import Windowed
 from .wording import at, cell, state_word
+
+REFUSALS = "django_idempotent_tasks_refusals"
 
 
 class CallAdmin(ReadOnlyAdmin):
@@ -70,6 +77,30 @@ class DuplicateAttemptAdmin(CallAdmin):
     list_display = ("call", "digest", "scope_shown", "reason_shown", "place_shown", "moment")
     list_filter = (ScopeFilter,)
     search_help_text = _("A digest, or a task id among the newest 200,000")
+
+    def get_urls(self) -> list[Any]:
+        return [
+            path("by-scope/", self.admin_site.admin_view(self.by_scope), name=REFUSALS),
+            *super().get_urls(),
+        ]
+
+    def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:  # noqa: ARG002
+        url = reverse(f"admin:{REFUSALS}", current_app=self.admin_site.name)
+        return [{"url": url, "label": gettext("By scope")}]
+
+    def by_scope(self, request: HttpRequest) -> HttpResponse:
+        """How many were refused for each scope."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "list_url": self.list_url(request),
+            "media": self.media,
+            **refusals(request),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/django_idempotent_tasks/refusals.html", context)
 
     def named(self, rows: QuerySet[Any], term: str) -> Q:
         return Q(task_id=term) & _among_the_newest(rows)

@@ -23,6 +23,7 @@ from ..models import HourlyCount, IdempotencyKey
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals
 from .ledger import alias, now, store
+from .progress import bar
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .wording import at, cell, state_word
@@ -73,6 +74,21 @@ _WORDS: dict[str, Any] = {
     "review": ngettext_lazy(
         "%(count)s dead letter is in review: a person must say what became of it.",
         "%(count)s dead letters are in review: a person must say what became of them.",
+        "number",
+    ),
+    "beat_no_leader": gettext_lazy(
+        "Nobody leads beat while periodic tasks are enabled: start one, 'manage.py idem beat'."
+    ),
+    "beat_overdue": ngettext_lazy(
+        "%(count)s periodic task is overdue for more than a minute: does beat run, and what does it log?",
+        "%(count)s periodic tasks are overdue for more than a minute: does beat run, and what does it log?",
+        "number",
+    ),
+    "beat_stranger": ngettext_lazy(
+        "%(count)s periodic task was also sent by an ordinary beat within a day, so that it ran twice:"
+        " stop every 'celery beat' that runs without our scheduler.",
+        "%(count)s periodic tasks were also sent by an ordinary beat within a day, so that they ran twice:"
+        " stop every 'celery beat' that runs without our scheduler.",
         "number",
     ),
 }
@@ -219,6 +235,7 @@ def _running(moment: datetime) -> list[dict[str, str]]:
             "attempt": str(row.attempts),
             "elapsed": since(row.started_at, moment),
             "lease": lease(row, moment),
+            "progress": bar(row) if row.progress else "-",
         }
         for row in rows.defer("message", "result")[:SHOWN]
     ]

@@ -21,6 +21,7 @@ from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
 from .finding import digests_of
 from .interventions import Cancel, Release
 from .ledger import alias, now
+from .progress import bar, state_and_progress
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, refused, timeline
@@ -69,8 +70,8 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: IdempotencyKey) -> str:
-        """The state in a word."""
-        return state_word(row.state)
+        """The state in a word, of what runs also how far it is."""
+        return state_and_progress(row)
 
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: IdempotencyKey) -> str:
@@ -135,7 +136,7 @@ def facts(row: IdempotencyKey, moment: Any) -> Facts:
         (_("made"), ago(row.created_at, moment)),
         (_("last attempt"), ago(row.started_at, moment) if row.started_at else ""),
         (_("inside external()"), _("yes") if row.in_external else ""),
-        (_("progress"), shown(row.progress) if row.progress else ""),
+        (_("progress"), bar(row) if row.progress else ""),
         (_("error"), _error(row)),
     ]
     return [(name, value) for name, value in found if value]

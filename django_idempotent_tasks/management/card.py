@@ -8,6 +8,7 @@ from datetime import datetime
 from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
+from ..progress import decode_progress, progress_words
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
 from .sentences import what_next
@@ -43,6 +44,7 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
         "holder_task_id": (row.runner_task_id or row.task_id) if held else None,
         "lease_left_seconds": _left(row, now) if held else None,
         "inside_external": row.in_external,
+        "progress": decode_progress(row.progress),
         "started": row.started_at,
         "finished": row.finished_at if state in FINISHED else None,
         "signature": row.signature,
@@ -69,6 +71,8 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
     left = _left(row, now)
     if shown.pop("lease_left_seconds") is not None and left is not None:
         shown["lease"] = f"{span(left)} left" if left > 0 else f"over for {span(-left)}"
+    progress = decode_progress(row.progress)
+    shown["progress"] = None if progress is None else progress_words(progress)
     for name in ("age_seconds", "next"):
         del shown[name]
     payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}

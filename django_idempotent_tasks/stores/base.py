@@ -122,6 +122,13 @@ class LedgerStore(Upkeep):
         """
 
     @abstractmethod
+    def progress(self, claim: Claim, *, text: str) -> bool:
+        """Write how far the owner is, and nothing else: no lease is extended.
+
+        False when the claim is no longer the owner, or another transaction has the row: never waits.
+        """
+
+    @abstractmethod
     def complete(
         self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
     ) -> bool:

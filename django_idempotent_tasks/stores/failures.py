@@ -59,7 +59,8 @@ _DEAD = "digest = %(digest)s AND token = %(token)s AND state IN (4, 5)"
 REDRIVE = f"""
 UPDATE {{key}} SET reason = 0, token = token + 1, attempts = 0, crashes = 0, sends = -1, owner = NULL,
        in_external = {{false}}, result = NULL, category = NULL, signature = NULL, discarded_at = NULL,
-       message = %(message)s, finished_at = NULL, open_at = NULL, due_at = {{now}}, state = 1
+       message = %(message)s, progress = NULL, finished_at = NULL, open_at = NULL, due_at = {{now}},
+       state = 1
  WHERE {_DEAD}
 """
 

@@ -71,6 +71,9 @@ class SqlStore(LedgerStore):
         row = self._row(statements.ANSWER, {"digest": self.dialect.uuid(digest), "task_id": task_id})
         return None if row is None else Answer(State(row[0]), Reason(row[1]), row[2])
 
+    def progress(self, claim: Claim, *, text: str) -> bool:
+        return self._settle(statements.PROGRESS, claim, progress=text)
+
     def complete(
         self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
     ) -> bool:

@@ -35,8 +35,8 @@ RESERVE_NEW = (
 
 CLAIM_RESERVED = """
 UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767), sends = 0,
-       owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, started_at = {now},
-       open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+       owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, progress = NULL,
+       started_at = {now}, open_at = {after[lease]}, due_at = {after[lease]}, state = 2
  WHERE digest = %(digest)s AND task_id = %(task_id)s AND (state = 1 OR (state = 3 AND open_at <= {now}))
 RETURNING token, generation, attempts, crashes, reason
 """
@@ -61,7 +61,7 @@ UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1 - %(unco
        crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
        reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
-       sends = 0, message = COALESCE(%(message)s, message), started_at = {{now}},
+       sends = 0, message = COALESCE(%(message)s, message), progress = NULL, started_at = {{now}},
        open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
  WHERE {OPEN}
 RETURNING token, generation, attempts, crashes, reason
@@ -162,6 +162,12 @@ UPDATE {key} SET reason = 11, token = token + 1, message = NULL, finished_at = {
 UNLOCKED = """
 digest IN (SELECT digest FROM (
   SELECT digest FROM {key} WHERE digest = %(digest)s {skip_locked}) AS unlocked)
+"""
+
+#: Not how long the lease is: that is for the heartbeat to say.
+PROGRESS = f"""
+UPDATE {{key}} SET progress = %(progress)s
+ WHERE {UNLOCKED} AND token = %(token)s AND owner = %(owner)s AND state = 2
 """
 
 SEND_FAILED = f"""

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from django_idempotent_tasks.admin import window
 from django_idempotent_tasks.identity import stated_digest
@@ -257,3 +258,16 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     assert "A redrive runs this one again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
+
+
+def test_how_far_a_body_is_has_a_bar_and_words(root: Client, keys: Keys) -> None:
+    claim = keys.claimed()
+    note = HOSTILE.replace('"', "'").replace("\x1b", "\\u001b")
+    assert keys.store().progress(claim, text=f'{{"done": 3, "total": 5, "note": "{note}"}}')
+    pages = [page(KEY, "change", claim.digest), page(KEY), reverse("admin:django_idempotent_tasks_dashboard")]
+    shown = [root.get(address).content.decode() for address in pages]
+    assert "running, 3 of 5 (60%)<" in shown[1]
+    for html in (shown[0], shown[2]):
+        inert(html)
+        assert "3 of 5 (60%): &lt;script&gt;" in html
+        assert '<progress value="60" max="100" aria-label="progress">60%</progress>' in html

@@ -31,6 +31,7 @@ def shop(keys: Keys) -> IdempotencyKey:
     keys.in_columns(
         stuck, started_at=now - timedelta(hours=2), open_at=now - timedelta(minutes=9), in_external=False
     )
+    keys.in_columns(stuck, progress='{"done": 3, "total": 5, "note": "page 3 of the invoice"}')
     keys.store().record_duplicate(keys.call("call-8", of=stuck.call), place="send", reason="in_progress")
     for number in range(12):
         call = Call(

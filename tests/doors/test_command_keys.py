@@ -212,3 +212,13 @@ def test_what_happens_next_is_told_for_every_state(columns: dict[str, Any], late
     keys.in_columns(claim, **columns)
     with shifted(later):
         assert words in facts(keys, "keys", "show", claim.digest)[1]["next"]
+
+
+@both
+def test_how_far_a_body_is_is_told(keys: Keys) -> None:
+    claim = aged(keys, 10)
+    assert keys.store().progress(claim, text='{"done": 3, "total": 5, "note": "x\\u001b[2Jy"}')
+    assert facts(keys, "keys", "show", claim.digest)[1]["progress"]["done"] == 3
+    code, text = idem("keys", "show", claim.digest, "--database", keys.alias)
+    assert "progress: 3 of 5 (60%): x\\x1b[2Jy" in text
+    assert code == 0

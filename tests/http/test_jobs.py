@@ -82,3 +82,11 @@ def test_a_job_that_was_redriven_has_not_started_until_it_does(ann: Visitor, pos
     row = IdempotencyKey.objects.get()
     assert get_store().redrive(row.digest, token=row.token, message="{}")
     assert (ann.get(url).json()["state"], ann.get(url).json()["started"]) == ("pending", None)
+
+
+def test_how_far_a_job_is_is_told_to_whoever_asks_and_to_a_second_click(ann: Visitor) -> None:
+    url = ann.submit()["Location"]
+    text = '{"done": 3, "total": 5, "note": "week <3>"}'
+    IdempotencyKey.objects.update(state=State.RUNNING, progress=text)
+    for document in (ann.get(url).json(), ann.submit().json()["job"]):
+        assert document["progress"] == {"done": 3, "total": 5, "note": "week <3>"}

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores.postgresql import PostgresStore
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.http import urls
 from tests.http.conftest import Visitor
-from tests.sending.conftest import Post
+from tests.sending.conftest import Post, no_broker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -103,6 +103,35 @@ def test_a_missing_or_bad_key_is_a_bad_request(ann: Visitor, key: str | None) ->
 def test_the_view_may_give_the_key_itself(ann: Visitor) -> None:
     urls.STATED["key"] = "plan-of-ann"
     assert [ann.submit(key).status_code for key in (None, "other")] == [202, 409]
+
+
+def test_a_key_of_the_view_is_the_task_s_own_where_it_has_the_same_values(ann: Visitor, task: Any) -> None:
+    urls.STATED.update(key=7, scope="tenant-42")
+    assert ann.submit(None).status_code == 202
+    task.apply_async(kwargs={"order_id": 7}, scope="tenant-42")
+    assert IdempotencyKey.objects.count() == 1
+
+
+def test_work_that_the_view_names_is_run_again_once_its_retries_were_used_up(ann: Visitor) -> None:
+    urls.STATED["key"] = "plan-of-ann"
+    first = ann.submit(None).json()["id"]
+    for reason, status in ((Reason.PERMANENT, 200), (Reason.RETRIES_USED_UP, 202)):
+        IdempotencyKey.objects.update(state=State.FAILED, reason=reason, result="{}", signature="ab")
+        again = ann.submit(None)
+        assert (again.status_code, again.json()["id"] == first) == (status, status == 200)
+
+
+def test_a_broker_that_is_away_costs_no_client_its_job(ann: Visitor, post: Post) -> None:
+    with no_broker(post):
+        assert [ann.submit().status_code, ann.submit().status_code] == [202, 409]
+    post.sweep()
+    assert [message["id"] for message in post.arrived()] == [row().task_id]
+
+
+def test_a_request_that_is_rolled_back_has_accepted_nothing(ann: Visitor, post: Post) -> None:
+    assert ann.submit(path="/broken/").status_code == 500
+    assert (IdempotencyKey.objects.count(), post.arrived()) == (0, [])
+    assert ann.submit().status_code == 202
 
 
 def test_a_key_belongs_to_who_is_signed_in(ann: Visitor) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
@@ -14,7 +15,7 @@ from django_idempotent_tasks.http import asubmit_response, submit_response
 
 #: The task that is submitted, and what the view states by itself.
 TASK: list[Any] = []
-STATED: dict[str, str] = {}
+STATED: dict[str, Any] = {}
 
 
 def _arguments(request: HttpRequest) -> Mapping[str, Any]:
@@ -34,7 +35,16 @@ async def asubmit(request: HttpRequest) -> HttpResponse:
     return await asubmit_response(request, TASK[-1], _arguments(request), **STATED)
 
 
+@csrf_exempt
+@transaction.atomic
+def broken(request: HttpRequest) -> HttpResponse:
+    """POST /broken/: accepts, and then fails, as a view under ATOMIC_REQUESTS may."""
+    assert submit(request).status_code == 202
+    raise RuntimeError
+
+
 urlpatterns = [
+    path("broken/", broken),
     path("plans/", submit),
     path("aplans/", asubmit),
     path("jobs/", include("django_idempotent_tasks.urls")),

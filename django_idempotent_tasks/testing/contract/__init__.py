@@ -22,6 +22,7 @@ from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
 from .sweeping import Bites, FreedLeases, SentAgain
+from .telling import Progress
 from .text import Text
 
 __all__ = ["StoreContract"]
@@ -51,6 +52,7 @@ class StoreContract(
     RedriveOperations,
     PlainFailures,
     Renewals,
+    Progress,
     FreedLeases,
     SentAgain,
     Bites,

@@ -131,6 +131,12 @@ class Rivals(Meeting):
             renewed = self.without_waiting(lambda store: store.renew([held, other]))
         assert renewed == {other.digest}
 
+    def test_a_word_on_progress_does_not_wait_for_a_completion(self) -> None:
+        held = self.claimed()
+        with self.completing(held):
+            written = self.without_waiting(lambda store: store.progress(held, text="{}"))
+        assert (written, self.row(held).progress) == (False, None)
+
     def test_a_cancel_does_not_wait_for_a_completion(self) -> None:
         held = self.claimed()
         with self.completing(held):

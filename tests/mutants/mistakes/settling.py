@@ -30,6 +30,19 @@ SETTLEMENTS = [
         "an_owner_whose_lease_is_over_may_complete_while_nobody_has_taken_it",
     ),
     Mutation(
+        "a word on progress is anybody's",
+        " AND token = %(token)s AND owner = %(owner)s AND state = 2",
+        "",
+        "only_the_owner_has_a_word",
+        where="SET progress = %(progress)s",
+    ),
+    Mutation(
+        "a word on progress is a heartbeat",
+        "SET progress = %(progress)s",
+        "SET open_at = {now}, progress = %(progress)s",
+        "a_word_on_progress_changes_nothing_else",
+    ),
+    Mutation(
         "a completion keeps the message",
         "result = %(result)s, message = NULL,",
         "result = %(result)s,",

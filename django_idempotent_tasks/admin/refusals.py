@@ -1,0 +1,92 @@
+"""Who asked again for what was there: refused duplicates by scope, so that their cost has a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Count, Max, Min, Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from ..management.search import WINDOW
+from ..models import DuplicateAttempt
+from ..verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
+from .filters import AGES, age_of
+from .ledger import alias, now
+from .wording import ago, cell
+
+#: Scopes that are listed, those with the most refused calls first.
+SHOWN = 100
+
+_SINCE = ("1h", "24h", "7d")
+_REASONS = (IN_PROGRESS, COMPLETED, FAILED, IN_REVIEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One scope."""
+
+    scope: str
+    url: str
+    total: int
+    #: By reason, in the order of the columns.
+    numbers: list[int]
+    last: str
+
+
+def refusals(request: HttpRequest) -> dict[str, Any]:
+    """What the page shows. Looks at the newest rows by the primary key, at no others."""
+    moment = now(request)
+    since = request.GET.get("since", "")
+    rows = _looked_at(since, moment)
+    # All the same for "more": the group after the last that is shown.
+    found = list(_by_scope(rows)[: SHOWN + 1])
+    oldest = rows.aggregate(oldest=Min("at"))["oldest"]
+    return {
+        "title": _("Refused calls by scope"),
+        "lines": [_line(group, moment) for group in found[:SHOWN]],
+        "has_more": len(found) > SHOWN,
+        "shown": SHOWN,
+        "window": f"{WINDOW:,}",
+        "oldest": ago(oldest, moment),
+        "columns": [
+            _("while it was worked on"),
+            _("after it was done"),
+            _("after it had failed"),
+            _("in review"),
+        ],
+        "choices": [_choice(name, since) for name in ("", *_SINCE)],
+    }
+
+
+def _looked_at(since: str, moment: datetime) -> QuerySet[DuplicateAttempt]:
+    rows = DuplicateAttempt.objects.using(alias())
+    newest = rows.aggregate(newest=Max("id"))["newest"] or 0
+    after, _before = age_of(since if since in _SINCE else "", moment)
+    rows = rows.filter(id__gt=newest - WINDOW)
+    return rows if after is None else rows.filter(at__gte=after)
+
+
+def _by_scope(rows: QuerySet[DuplicateAttempt]) -> Any:
+    numbers = {name: Count("id", filter=Q(reason=name)) for name in _REASONS}
+    grouped = rows.order_by().values("scope").annotate(total=Count("id"), last=Max("at"), **numbers)
+    return grouped.order_by("-total", "scope")
+
+
+def _line(group: dict[str, Any], moment: datetime) -> Line:
+    scope = group["scope"]
+    url = ""
+    if scope:  # the list's filter cannot ask for none
+        changelist = reverse("admin:django_idempotent_tasks_duplicateattempt_changelist")
+        url = f"{changelist}?{urlencode({'scope': scope})}"
+    numbers = [group[name] for name in _REASONS]
+    return Line(cell(scope), url, group["total"], numbers, ago(group["last"], moment))
+
+
+def _choice(name: str, chosen: str) -> dict[str, Any]:
+    words = AGES[name][1] if name else _("all that are looked at")
+    return {"query": urlencode({"since": name}), "words": words, "is_chosen": name == chosen}

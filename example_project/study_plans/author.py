@@ -1,0 +1,29 @@
+"""Stands in for a model behind an API: slow, and billed by the week."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+
+#: What a week costs.
+CENTS = 12
+
+_SUBJECTS = ("an overview", "the basics", "worked examples", "exercises", "a longer text", "a mock exam")
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """One week of a plan."""
+
+    number: int
+    text: str
+    cents: int
+
+
+def write_week(course: str, student: str, number: int, *, idempotency_key: str) -> Week:
+    """Write a week. A real provider would bill ``idempotency_key`` once, however often it is asked for it."""
+    time.sleep(getattr(settings, "STUDY_PLAN_SECONDS", 2.0))
+    subject = _SUBJECTS[(number - 1) % len(_SUBJECTS)]
+    return Week(number, f"{course}: {subject} for {student} ({idempotency_key[:6]})", CENTS)

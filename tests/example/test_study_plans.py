@@ -1,0 +1,206 @@
+"""The page of a study plan: one generation however often it is asked for, and no week is paid for twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import OperationalError
+from django.test import Client
+from pytest_django import Settings
+
+from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
+from django_idempotent_tasks.states import Reason, State
+from example_project.study_plans import author
+from example_project.study_plans.models import Course, School, Student, StudyPlan, Superseded
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("example_project.urls")]
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture(autouse=True)
+def _quick(example_settings: Settings) -> None:
+    example_settings.STUDY_PLAN_SECONDS = 0
+    example_settings.LOGIN_URL = "login"
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    conf = current_app.conf
+    before = conf.task_always_eager
+    conf.task_always_eager = True
+    yield
+    conf.task_always_eager = before
+
+
+class Desk:
+    """A teacher of one school in front of the page of a student and a course."""
+
+    def __init__(self, slug: str) -> None:
+        school, _ = School.objects.get_or_create(slug=slug, name=slug.title())
+        teacher = User.objects.create_user(f"teacher-{slug}", password="secret")
+        school.teachers.add(teacher)
+        student = Student.objects.create(school=school, name="Ada")
+        course = Course.objects.create(school=school, title="Algebra", weeks=3)
+        self.page = f"/study-plans/{slug}/{student.pk}/{course.pk}/"
+        self.client = Client()
+        self.client.force_login(teacher)
+
+    def click(self, **headers: str) -> Any:
+        """The button."""
+        return self.client.post(f"{self.page}generate/", headers=headers)
+
+    def look(self) -> str:
+        """What the page says."""
+        return self.client.get(self.page).content.decode()
+
+    def cancel(self, job: str) -> Any:
+        """The other button."""
+        return self.client.post(f"{self.page}cancel/", {"job": job}, follow=True)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk("north")
+
+
+def row() -> IdempotencyKey:
+    return IdempotencyKey.objects.get()
+
+
+def test_a_click_is_accepted_and_the_second_one_refused_with_the_job_that_runs(desk: Desk) -> None:
+    assert desk.click().status_code == 302
+    second = desk.click()
+    assert (second.status_code, 1 <= int(second["Retry-After"]) <= 10) == (409, True)
+    html = second.content.decode()
+    assert "Your click was refused" in html
+    assert row().task_id in html
+    assert (row().scope, row().state, DuplicateAttempt.objects.get().scope) == (
+        "north",
+        State.PENDING,
+        "north",
+    )
+
+
+def test_a_json_client_is_answered_in_json_and_follows_the_job(desk: Desk) -> None:
+    first, second = desk.click(**JSON), desk.click(**JSON)
+    assert (first.status_code, first["Location"]) == (202, f"/jobs/{row().task_id}/")
+    assert (second.status_code, second["Content-Type"]) == (409, "application/problem+json")
+    assert second.json()["job"]["id"] == first.json()["id"]
+    assert desk.client.get(first["Location"]).json()["state"] == "pending"
+    assert desk.client.post(first.json()["cancel_url"]).json()["state"] == "cancelled"
+
+
+def test_nothing_of_a_school_is_for_the_teachers_of_another(desk: Desk) -> None:
+    job = desk.click(**JSON).json()
+    other = Desk("south")
+    for address in (desk.page, f"/jobs/{job['id']}/"):
+        assert other.client.get(address).status_code == 404
+    for address in (f"{desk.page}generate/", f"{desk.page}cancel/", job["cancel_url"]):
+        assert other.client.post(address).status_code == 404
+    assert other.click().status_code == 302
+    assert "North" not in other.client.get("/study-plans/").content.decode()
+    assert sorted(IdempotencyKey.objects.values_list("scope", "state")) == [("north", 1), ("south", 1)]
+
+
+def test_who_is_not_signed_in_is_asked_to(desk: Desk) -> None:
+    stranger = Client()
+    asked = stranger.post(f"{desk.page}generate/")
+    assert (asked.status_code, asked["Location"].startswith("/login/?next=")) == (302, True)
+    assert stranger.get("/jobs/x/").status_code == 404
+    data = {"username": "teacher-north", "password": "secret", "next": desk.page}
+    assert stranger.post("/login/", data)["Location"] == desk.page
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_finished_plan_is_shown_and_may_be_made_anew_at_once(desk: Desk) -> None:
+    for number in (1, 2):
+        assert desk.click().status_code == 302
+        assert (row().state, StudyPlan.objects.count()) == (State.SUCCEEDED, number)
+        html = desk.look()
+        assert ("Generate again" in html, "mock exam" in html, html.count("<li value=")) == (True, False, 3)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.django_db(transaction=True)  # or what the first attempt saved would be rolled back
+def test_an_attempt_that_fails_costs_the_week_that_it_was_at(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, str]] = []
+    write = author.write_week
+
+    def failing_once(course: str, student: str, number: int, *, idempotency_key: str) -> author.Week:
+        asked.append((number, idempotency_key))
+        if len(asked) == 3:
+            raise OperationalError
+        return write(course, student, number, idempotency_key=idempotency_key)
+
+    monkeypatch.setattr(author, "write_week", failing_once)
+    desk.click()
+    assert [number for number, _key in asked] == [1, 2, 3, 3]
+    assert asked[2] == asked[3], "the provider was asked under another key"
+    [plan] = StudyPlan.objects.all()
+    assert list(plan.week_set.values_list("number", "attempt")) == [(1, 1), (2, 1), (3, 2)]
+    assert plan.finished_at is not None
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_plan_that_failed_says_why_and_may_be_asked_for_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: Any, **_named: Any) -> author.Week:
+        raise RuntimeError("<b>no ink</b>")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(author, "write_week", broken)
+        desk.click()
+    html = desk.look()
+    assert "&lt;b&gt;no ink&lt;/b&gt;" in html
+    assert (row().state, row().reason) == (State.FAILED, Reason.RETRIES_USED_UP)
+    desk.click()
+    assert row().state == State.SUCCEEDED
+
+
+def test_a_running_job_shows_how_far_it_is_without_a_script(desk: Desk) -> None:
+    desk.click()
+    progress = '{"done": 1, "total": 3, "note": "writing <week> 2"}'
+    IdempotencyKey.objects.update(state=State.RUNNING, attempts=1, progress=progress)
+    html = desk.look()
+    assert 'max="3" value="1"' in html
+    assert "writing &lt;week&gt; 2" in html
+    assert '<noscript><meta http-equiv="refresh"' in html
+
+
+def test_only_the_job_that_was_seen_is_cancelled(desk: Desk) -> None:
+    desk.click()
+    assert "nothing to cancel" in desk.cancel("another-job").content.decode()
+    assert row().state == State.PENDING
+    assert "Cancelled." in desk.cancel(row().task_id).content.decode()
+    assert row().state == State.CANCELLED
+    assert desk.click().status_code == 302
+    assert row().state == State.PENDING
+
+
+def test_an_attempt_that_was_overtaken_saves_nothing_any_more(desk: Desk) -> None:
+    ids = desk.page.split("/")
+    names = {"student_id": int(ids[3]), "course_id": int(ids[4])}
+    late = StudyPlan.objects.begun("r", **names, token=1)
+    StudyPlan.objects.begun("r", **names, token=2).keep(author.Week(1, "new", 12), token=2, attempt=2)
+    with pytest.raises(Superseded):
+        late.keep(author.Week(2, "late", 12), token=1, attempt=1)
+    assert list(late.week_set.values_list("number", "text")) == [(1, "new")]
+    assert late.missing() == [2, 3]
+
+
+def test_the_schools_to_try_are_made_once() -> None:
+    printed = [StringIO(), StringIO()]
+    for each in printed:
+        call_command("seed_study_plans", stdout=each)
+    assert printed[0].getvalue().count("teacher-") == 2
+    assert printed[1].getvalue() == ""
+    assert (School.objects.count(), Student.objects.count(), Course.objects.count()) == (2, 4, 3)
