@@ -38,6 +38,7 @@ INSTALLED_APPS = [
     "django_idempotent_tasks",
     "example_project.payments",
     *(["django_celery_beat"] if importlib.util.find_spec("django_celery_beat") else []),
+    "tests.docs.shop",
     *(["tests.proj"] if importlib.util.find_spec("tests.proj") else []),
 ]
 
