@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.wheel.archives import problems
 from tests.docs.pages import ROOT
 from tests.docs.walk import walking
+from tests.wheel.archives import problems
 
 TARGET = ROOT / "dist"
 #: Development's packages; with one of them the environment would not be that of a user.

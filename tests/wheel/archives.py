@@ -10,7 +10,16 @@ PACKAGE = "django_idempotent_tasks"
 #: Without these nobody would notice until somebody opens the admin, or a type checker is silent.
 NEEDED = ("py.typed", "migrations/0001_ledger.py", "static/", "templates/admin/", "testing/contract/")
 NOT_SHIPPED = ("tests", "benchmarks", "example_project", "docs")
-IN_SDIST = ("README.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml", "docs/", "tests/", f"{PACKAGE}/")
+IN_SDIST = (
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+    "pyproject.toml",
+    "docs/",
+    "tests/",
+    f"{PACKAGE}/",
+)
 
 
 def problems(root: Path, wheel: Path, sdist: Path) -> list[str]:
