@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pygments.lexers.shell import BashLexer
 from sphinx.application import Sphinx
 
 project = "django-idempotent-tasks"
@@ -15,7 +16,11 @@ root_doc = "docs/index"
 myst_heading_anchors = 3
 # Sphinx's own theme: everything it needs is in the build, nothing is fetched from other hosts.
 html_theme = "alabaster"
-html_theme_options = {"description": "Celery tasks whose effects happen once", "fixed_sidebar": True}
+html_theme_options = {
+    "description": "Celery tasks whose effects happen once",
+    "fixed_sidebar": True,
+    "page_width": "1140px",
+}
 html_show_sourcelink = False
 html_copy_source = False
 
@@ -32,4 +37,5 @@ def add_navigation(_app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.add_lexer("console", BashLexer)  # commands without a prompt, so that they can be copied
     app.connect("source-read", add_navigation)
