@@ -20,6 +20,7 @@ html_theme_options = {
     "description": "Celery tasks whose effects happen once",
     "fixed_sidebar": True,
     "page_width": "1140px",
+    "body_max_width": "none",
 }
 html_show_sourcelink = False
 html_copy_source = False
