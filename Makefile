@@ -13,7 +13,7 @@ SPREAD ?= -n auto --maxprocesses 4 --dist loadfile
 # Further words for pytest, the demo or the benchmarks: make test ARGS="-k claim -x"
 ARGS ?=
 
-.PHONY: help demo test test-fast test-all test-services lint bench clean
+.PHONY: help demo test test-fast test-all test-services lint docs dist bench clean
 
 help:
 	@echo "make demo           a payment platform under crashes and duplicates, on its own servers (KEEP=1 leaves it running)"
@@ -22,6 +22,8 @@ help:
 	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
 	@echo "make test-services  the tests that need MariaDB (or MySQL), RabbitMQ, PgBouncer or another PostgreSQL, where found"
 	@echo "make lint           ruff, mypy, import-linter, missing migrations"
+	@echo "make docs           the documentation as HTML; a broken link fails"
+	@echo "make dist           sdist and wheel, and the tutorial with that wheel in an empty environment"
 	@echo "make bench          the benchmarks"
 	@echo "make clean          remove what the other targets made"
 	@echo 'ARGS="..." is passed on to pytest, the demo and the benchmarks; PYTHON=python3.13 chooses the interpreter.'
@@ -55,6 +57,18 @@ lint: $(INSTALLED)
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.matrix migrations
+
+# Warnings are errors, and so is a page that would fetch anything from another host.
+docs: $(INSTALLED)
+	@$(BIN)/python -c 'import myst_parser' 2>/dev/null \
+		|| $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
+	rm -rf build/docs
+	$(BIN)/python -m sphinx -nqW --keep-going -c docs . build/docs
+	@! grep -rnE '(src|<link[^>]* href)="(https?:)?//' build/docs --include='*.html'
+	@echo "The documentation is in build/docs/docs/index.html"
+
+dist: $(INSTALLED)
+	$(BIN)/python -m tests.wheel
 
 # All parts but two compare with peers; those that cannot be installed are left out, and it says so.
 bench: $(INSTALLED)

@@ -20,6 +20,7 @@ from .identified import IdentifiedTask
 from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
+from .parameters import P, R_co
 
 if TYPE_CHECKING:
     from .submission import Submission
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
-class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # generic in the stubs only
+class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
     """Guards a Celery task: its effects happen once per key, whatever the broker or the worker does.
 
     Options are decorator keywords or class attributes (``key``, ``scope``, ``lease`` ...). They are
@@ -71,7 +72,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
             return handle
         return Detached(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Under a worker or eagerly: claim, run, settle. Called directly: run."""
         if self.idempotency_error is not None:
             raise self.idempotency_error
@@ -83,11 +84,14 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
             if _entering.get() is request:
                 _entering.set(None)
             return super().__call__(*args, **kwargs)
+        result: R_co
         if not self.idempotency_guarded:
-            return self.idempotency_body(*args, **kwargs)
+            result = self.idempotency_body(*args, **kwargs)
+            return result
         from .runner import run  # the models exist by now, when this module loads they may not
 
-        return run(self, self._policy(), args, kwargs)
+        result = run(self, self._policy(), args, kwargs)
+        return result
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
         """Run the body, and around it what classes behind this one put around every call."""
@@ -193,7 +197,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
             self, task_id=task_id, idempotency_key=idempotency_key, scope=scope, terminate=terminate
         )
 
-    def delay_on_commit(self, *args: Any, **kwargs: Any) -> Any:
+    def delay_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """``delay`` once the open transaction commits; with ``reserve=True`` the same as ``delay``."""
         return self.apply_async_on_commit(args, kwargs)
 
@@ -244,7 +248,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task):  # type: ignore[type-arg]  # ge
         return reserves(self, self._policy())
 
 
-class IdempotentTask(IdempotentTaskMixin, DjangoTask):  # type: ignore[type-arg]  # in the stubs only
+class IdempotentTask(IdempotentTaskMixin[P, R_co], DjangoTask[P, R_co]):
     """Celery's task for Django, guarded."""
 
     abstract = True

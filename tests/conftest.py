@@ -7,7 +7,7 @@ import pytest
 # The shipped contract explains its failures as the tests here do; it must be said before its first import.
 pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 
-#: Real brokers and connections, beats, races, deaths at every line, the model, the mutants: minutes in all.
+#: Real brokers and connections, beats, races, deaths at every line, the model, mutants, mypy: minutes in all.
 THOROUGH = {
     "admin",
     "beat",
@@ -20,6 +20,7 @@ THOROUGH = {
     "sending",
     "stores",
     "transactions",
+    "typing",
 }
 
 

@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "example_project.books",
     "example_project.study_plans",
     *(["django_celery_beat"] if importlib.util.find_spec("django_celery_beat") else []),
+    "tests.docs.shop",
     *(["tests.proj"] if importlib.util.find_spec("tests.proj") else []),
 ]
 

@@ -15,7 +15,9 @@ from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
 from .sql import Parameters, Row, due
 
-FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f'"  # as Django writes times, to milliseconds
+# As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
+# with a last digit that is never 0 a time that it has read equals the text in the row.
+FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f001'"
 
 # SQLite has no data-changing WITH: two statements in one transaction that begins with a write.
 # The call that was accepted and the one that had taken it over are both answered later.

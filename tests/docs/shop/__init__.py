@@ -1,0 +1,1 @@
+"""The project that the documentation's examples are written for; they import it as ``shop``."""

@@ -1,0 +1,53 @@
+"""What the examples write."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Account(models.Model):
+    """Holds money, in cents."""
+
+    balance = models.BigIntegerField(default=0)
+
+    class Meta:
+        app_label = "shop"
+
+
+class Order(models.Model):
+    """Somebody wants something."""
+
+    total = models.DecimalField(max_digits=9, decimal_places=2)
+
+    class Meta:
+        app_label = "shop"
+
+
+class Payment(models.Model):
+    """An order was paid for."""
+
+    order_id = models.BigIntegerField()
+    reference = models.CharField(max_length=100)
+
+    class Meta:
+        app_label = "shop"
+
+
+class Event(models.Model):
+    """A provider told of something."""
+
+    provider_id = models.CharField(max_length=100, unique=True)
+    body = models.JSONField()
+
+    class Meta:
+        app_label = "shop"
+
+
+class Product(models.Model):
+    """Something to sell."""
+
+    sku = models.CharField(max_length=40, unique=True)
+    price = models.DecimalField(max_digits=9, decimal_places=2)
+
+    class Meta:
+        app_label = "shop"
