@@ -180,7 +180,7 @@ def test_the_dashboard_says_that_nobody_leads_and_what_is_overdue(root: Client, 
     with shifted(300):
         nobody, overdue = about_beat()
     assert nobody.startswith("Nobody leads beat while periodic tasks are enabled")
-    assert overdue.startswith("1 periodic task(s) are overdue")
+    assert overdue.startswith("1 periodic task is overdue")
     BeatCursor.objects.update(stranger_at=shop.now)
     assert "ordinary beat" in about_beat()[0]
     with at_most(27):

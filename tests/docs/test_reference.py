@@ -141,6 +141,7 @@ def test_every_exit_code() -> None:
 def test_every_status_over_http() -> None:
     source = (PACKAGE / "http.py").read_text().partition("class JobView")[0]
     answers = {int(code) for code in re.findall(r"(?:problem|_job)\((?:\w+, )?\s*(\d{3})", source)}
-    said = {code for _key, answer in rows("http.md")[:7] for code in re.findall(r"\b[245]\d\d\b", answer)}
+    told = [answer for _key, answer in rows("http.md") if re.match(r"\d{3}", answer)]
+    said = {code for answer in told for code in re.findall(r"\b[245]\d\d\b", answer)}
     assert set(map(int, said)) == answers
     assert JobStatusView.http_method_names == ["get", "head", "options"]
