@@ -79,8 +79,15 @@ def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
 
 
 def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
-    """Write down how far beat has come, of cursors that are locked."""
-    _all(store).bulk_update(cursors, _MOVED)
+    """Write down how far beat has come, of cursors that are locked, so that each of them is there."""
+    # An upsert of plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
+    named = store.connection.features.supports_update_conflicts_with_target
+    _all(store).bulk_create(
+        cursors,
+        update_conflicts=True,
+        update_fields=_MOVED,
+        unique_fields=["periodic_task_id"] if named else None,
+    )
 
 
 _MOVED = [
