@@ -42,8 +42,8 @@ def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) 
         entry.last_due_at = None if due is None else aware(due)
         if schedule != entry.fingerprint or _is_ahead(entry, now):
             _begin_anew(entry, due, schedule, now, store)
-        elif following is None and entry.announced(entry.last_due_at) is not None:
-            unannounced.append(_cursor(entry, now))  # an older beat has moved it
+        elif (following and aware(following)) != entry.announced(entry.last_due_at):
+            unannounced.append(_cursor(entry, now))  # a beat of an older version has moved it
     # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
     _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
     _all(store).bulk_update(unannounced, ["next_due_at"], batch_size=BITE)

@@ -58,10 +58,13 @@ def test_an_entry_that_is_disabled_or_has_run_its_once_has_nothing_that_comes_ne
     assert bench.cursor(entry).next_due_at is None
 
 
-def test_what_comes_next_is_also_told_of_a_cursor_that_an_older_beat_has_left(bench: Bench) -> None:
+@pytest.mark.parametrize("left", [None, -3600])
+def test_what_comes_next_is_also_told_of_a_cursor_that_an_older_beat_has_left(
+    bench: Bench, left: int | None
+) -> None:
     entry = bench.every(10)
     bench.tick(bench.beat())
-    BeatCursor.objects.update(next_due_at=None)
+    BeatCursor.objects.update(next_due_at=left and at(left))
     bench.tick(bench.beat(), after=1)
     assert (bench.cursor(entry).next_due_at, bench.cursor(entry).last_due_at) == (at(10), EPOCH)
 
