@@ -42,8 +42,8 @@ def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) 
         entry.last_due_at = None if due is None else aware(due)
         if schedule != entry.fingerprint or _is_ahead(entry, now):
             _begin_anew(entry, due, schedule, now, store)
-        elif following is None and entry.announced(entry.last_due_at) is not None:
-            unannounced.append(_cursor(entry, now))  # an older beat has moved it
+        elif (following and aware(following)) != entry.announced(entry.last_due_at):
+            unannounced.append(_cursor(entry, now))  # a beat of an older version has moved it
     # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
     _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
     _all(store).bulk_update(unannounced, ["next_due_at"], batch_size=BITE)
@@ -79,8 +79,15 @@ def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
 
 
 def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
-    """Write down how far beat has come, of cursors that are locked."""
-    _all(store).bulk_update(cursors, _MOVED)
+    """Write down how far beat has come, of cursors that are locked, so that each of them is there."""
+    # An upsert of plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
+    named = store.connection.features.supports_update_conflicts_with_target
+    _all(store).bulk_create(
+        cursors,
+        update_conflicts=True,
+        update_fields=_MOVED,
+        unique_fields=["periodic_task_id"] if named else None,
+    )
 
 
 _MOVED = [

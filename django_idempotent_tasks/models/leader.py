@@ -6,7 +6,10 @@ from django.db import models
 
 
 class Leader(models.Model):
-    """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm."""
+    """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm.
+
+    A beat that stands by holds one of a name of its own, for people to see.
+    """
 
     name = models.CharField(max_length=40, primary_key=True)
     holder = models.CharField(max_length=120)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
@@ -18,6 +19,7 @@ from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import EPOCH, Bench
+from tests.stores.statements import postgresql_plan
 
 
 def at(seconds: float) -> Any:
@@ -58,10 +60,13 @@ def test_an_entry_that_is_disabled_or_has_run_its_once_has_nothing_that_comes_ne
     assert bench.cursor(entry).next_due_at is None
 
 
-def test_what_comes_next_is_also_told_of_a_cursor_that_an_older_beat_has_left(bench: Bench) -> None:
+@pytest.mark.parametrize("left", [None, -3600])
+def test_what_comes_next_is_also_told_of_a_cursor_that_an_older_beat_has_left(
+    bench: Bench, left: int | None
+) -> None:
     entry = bench.every(10)
     bench.tick(bench.beat())
-    BeatCursor.objects.update(next_due_at=None)
+    BeatCursor.objects.update(next_due_at=left and at(left))
     bench.tick(bench.beat(), after=1)
     assert (bench.cursor(entry).next_due_at, bench.cursor(entry).last_due_at) == (at(10), EPOCH)
 
@@ -178,3 +183,18 @@ def test_what_needs_a_person_is_found_by_the_cursors(bench: Bench) -> None:
     assert [each.name for each in seen.strangers] == ["entry"]
     with shifted(25 * 3600):
         assert glance().strangers == []
+
+
+@pytest.mark.postgresql
+def test_a_glance_reads_ranges_of_the_cursors_indexes(bench: Bench) -> None:
+    bench.tick(bench.beat())
+    soon = database_now(get_store()) + timedelta(hours=1)
+    BeatCursor.objects.bulk_create(
+        BeatCursor(periodic_task_id=number, schedule="x", updated_at=soon, next_due_at=soon)
+        for number in range(3000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE django_idempotent_tasks_beatcursor")
+    plan = postgresql_plan(lambda _: glance())
+    indexes = {access.index for access in plan if access.table == "django_idempotent_tasks_beatcursor"}
+    assert indexes == {"idem_beat_next_due", "idem_beat_stranger"}
