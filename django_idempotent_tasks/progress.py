@@ -86,11 +86,11 @@ class Progress:
 
         Another thread that writes is waited for: an older word must not come after a newer one.
         """
+        self._earliest = time.monotonic() + PACE
         if not self._free.acquire(timeout=wait):
             return True
         try:
             said = self._said
-            self._earliest = time.monotonic() + PACE
             if said is not self._written and not store.progress(claim, text=said[0]):
                 return False
             self._written = said

@@ -26,8 +26,8 @@ from .models import StudyPlan, Superseded
     max_retries=5,
     retry_backoff=True,
     autoretry_for=(InterfaceError, OperationalError),
-    soft_time_limit=1500,
-    time_limit=1800,
+    soft_time_limit=1200,
+    time_limit=1260,
 )
 def generate_plan(self: Any, *, school: str, student_id: int, course_id: int) -> dict[str, int] | None:  # noqa: ARG001  the scope
     """Write what is missing of a plan, week by week.

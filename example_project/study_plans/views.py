@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -15,6 +16,8 @@ from django_idempotent_tasks.http import job_document, submit_response
 from django_idempotent_tasks.states import LIVE
 
 from .access import Pair, schools_of
+from .models import School
+from .samples import make_samples
 from .tasks import generate_plan
 
 if TYPE_CHECKING:
@@ -32,6 +35,17 @@ def index(request: HttpRequest) -> HttpResponse:
     """Every pair of this teacher's schools."""
     schools = schools_of(request.user).prefetch_related("student_set", "course_set")
     return render(request, "study_plans/index.html", {"schools": schools})
+
+
+@login_required
+@require_POST
+def seed(request: HttpRequest) -> HttpResponse:
+    """Make two schools to try, for an administrator whose project has none."""
+    if not request.user.is_superuser or School.objects.exists():
+        raise PermissionDenied
+    for name, password in make_samples().items():
+        messages.info(request, f"Made {name}, whose password is shown once: {password}")
+    return redirect("study_plans:index")
 
 
 @login_required

@@ -197,10 +197,17 @@ def test_an_attempt_that_was_overtaken_saves_nothing_any_more(desk: Desk) -> Non
     assert late.missing() == [2, 3]
 
 
-def test_the_schools_to_try_are_made_once() -> None:
-    printed = [StringIO(), StringIO()]
-    for each in printed:
-        call_command("seed_study_plans", stdout=each)
-    assert printed[0].getvalue().count("teacher-") == 2
-    assert printed[1].getvalue() == ""
+def test_an_administrator_without_schools_makes_some_to_try_and_nobody_else_does() -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("ann"))
+    assert "Make two schools" not in client.get("/study-plans/").content.decode()
+    assert client.post("/study-plans/seed/").status_code == 403
+    client.force_login(User.objects.create_superuser("root"))
+    assert "Make two schools" in client.get("/study-plans/").content.decode()
+    html = client.post("/study-plans/seed/", follow=True).content.decode()
+    assert html.count("whose password is shown once") == 2
+    assert client.post("/study-plans/seed/").status_code == 403
     assert (School.objects.count(), Student.objects.count(), Course.objects.count()) == (2, 4, 3)
+    printed = StringIO()
+    call_command("seed_study_plans", stdout=printed)
+    assert printed.getvalue() == ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -90,3 +93,22 @@ def test_how_far_a_job_is_is_told_to_whoever_asks_and_to_a_second_click(ann: Vis
     IdempotencyKey.objects.update(state=State.RUNNING, progress=text)
     for document in (ann.get(url).json(), ann.submit().json()["job"]):
         assert document["progress"] == {"done": 3, "total": 5, "note": "week <3>"}
+
+
+def test_under_asgi_two_clicks_at_once_are_one_job_that_is_followed_and_cancelled(ann: Visitor) -> None:
+    visitor = AsyncClient()
+    visitor.cookies = ann.client.cookies
+
+    async def click() -> Any:
+        headers = {"Idempotency-Key": "k1"}
+        body = {"order_id": 7}
+        return await visitor.post("/aplans/", body, content_type="application/json", headers=headers)
+
+    async def both() -> list[Any]:
+        answers = await gather(click(), click())
+        job = next(answer.json() for answer in answers if answer.status_code == 202)
+        seen = await visitor.get(f"/jobs/{job['id']}/")
+        ended = await visitor.post(job["cancel_url"])
+        return [sorted(each.status_code for each in answers), seen.json()["state"], ended.json()["state"]]
+
+    assert async_to_sync(both)() == [[202, 409], "pending", "cancelled"]
