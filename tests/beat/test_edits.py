@@ -30,6 +30,7 @@ def test_an_edit_of_one_entry_makes_no_other_due(bench: Bench) -> None:
     bench.tick(beat, after=5)
     assert bench.names() == []
     bench.tick(beat, after=86_400)
+    bench.look(beat)
     assert len(bench.names()) == 100
 
 
