@@ -12,8 +12,8 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..beat.overview import Overview, overview
-from ..beat_checks import BEAT
+from ..beat.overview import Overview, entries, overview
+from ..beat_checks import BEAT, beat_problem
 from ..management.text import since
 from ..models import BeatCursor
 from .entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
@@ -39,7 +39,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
         """The cursor with its entry; an empty one where no beat has looked at the entry yet."""
         if not (object_id.isascii() and object_id.isdecimal()) or len(object_id) > 18:  # noqa: PLR2004  a bigint
             return None
-        task = _entries().filter(pk=int(object_id)).first()
+        task = None if beat_problem() else _entries().filter(pk=int(object_id)).first()
         if task is None:
             return None
         found = BeatCursor.objects.using(alias()).filter(pk=task.pk).first()
@@ -51,8 +51,9 @@ class BeatCursorAdmin(ReadOnlyAdmin):
         """The page; there is nothing to post to it."""
         if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
             raise PermissionDenied
-        number = _page_number(request)
-        found = list(_entries().order_by("name")[(number - 1) * PAGE : number * PAGE + 1])
+        number, problem = _page_number(request), beat_problem()
+        end = number * PAGE
+        found = [] if problem else list(_entries().order_by("name")[end - PAGE : end + 1])
         seen = overview(store(), now(request))
         context = {
             **self.admin_site.each_context(request),
@@ -60,6 +61,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
             "title": _("Periodic runs"),
             "subtitle": None,
             "media": self.media,
+            "problem": problem,
             "leaders": [] if seen is None else _leaders(seen),
             "is_led": seen is not None and seen.is_led,
             "rows": self._rows(request, found[:PAGE]),
@@ -122,7 +124,7 @@ def register(site: admin.AdminSite) -> None:
 
 def _entries() -> Any:
     schedules = ("interval", "crontab", "solar", "clocked")
-    return apps.get_model(BEAT, "PeriodicTask")._default_manager.select_related(*schedules)
+    return entries(alias()).select_related(*schedules)
 
 
 def _page_number(request: HttpRequest) -> int:

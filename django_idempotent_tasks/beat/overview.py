@@ -58,21 +58,27 @@ def overview(store: LedgerStore, now: datetime) -> Overview | None:
     if seen.leader is None:  # no beat of ours has ever led: another scheduler may be at work
         return seen
     seen.standbys = standing_by(alias, now=now)
-    seen.has_entries = enabled().exists()
+    seen.has_entries = enabled(alias).exists()
     cursors = BeatCursor.objects.using(alias)
     late = cursors.filter(next_due_at__lt=now - LATE).order_by("next_due_at")
-    seen.overdue = _named(late.values_list("pk", "next_due_at"))
-    seen.strangers = _named(cursors.filter(stranger_at__gt=now - NEWS).values_list("pk", "stranger_at"))
+    seen.overdue = _named(late.values_list("pk", "next_due_at"), alias)
+    strange = cursors.filter(stranger_at__gt=now - NEWS)
+    seen.strangers = _named(strange.values_list("pk", "stranger_at"), alias)
     return seen
 
 
-def enabled() -> Any:
-    """The periodic tasks that are enabled."""
-    return apps.get_model(BEAT, "PeriodicTask")._default_manager.filter(enabled=True)
+def entries(alias: str) -> Any:
+    """The periodic tasks on the ledger's database; no replica is asked."""
+    return apps.get_model(BEAT, "PeriodicTask")._default_manager.using(alias)
 
 
-def _named(found: Any) -> list[Named]:
+def enabled(alias: str) -> Any:
+    """Those that are enabled."""
+    return entries(alias).filter(enabled=True)
+
+
+def _named(found: Any, alias: str) -> list[Named]:
     """Those that are enabled still, which no beat may have seen."""
     moments = dict(found[:LOOKED_AT])
-    names = dict(enabled().filter(pk__in=moments).values_list("pk", "name")) if moments else {}
+    names = dict(enabled(alias).filter(pk__in=moments).values_list("pk", "name")) if moments else {}
     return [Named(pk, names[pk], moment) for pk, moment in moments.items() if pk in names]

@@ -13,7 +13,7 @@ from django_celery_beat.models import PeriodicTask
 from ..models import BeatCursor
 from ..stores import LedgerStore
 from .clock import aware, stored
-from .overview import NEWS
+from .overview import NEWS, entries
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -29,7 +29,7 @@ def notice(store: LedgerStore, *, since: datetime, now: datetime, ids: Collectio
     for pk, theirs, known in found:
         _cursors(store).filter(pk=pk).update(stranger_at=theirs)
         if known is None or aware(known) < now - NEWS:
-            logger.warning(_WORDS, _name(pk), theirs)
+            logger.warning(_WORDS, _name(pk, store), theirs)
     return len(found)
 
 
@@ -47,8 +47,8 @@ def _found(store: LedgerStore, since: datetime, ids: Collection[int] | None) -> 
     return later.filter(theirs__gt=stored(since)).values_list("pk", "theirs", "stranger_at")
 
 
-def _name(pk: int) -> str:
-    return str(PeriodicTask._default_manager.filter(pk=pk).values_list("name", flat=True).first())
+def _name(pk: int, store: LedgerStore) -> str:
+    return str(entries(store.connection.alias).filter(pk=pk).values_list("name", flat=True).first())
 
 
 def _cursors(store: LedgerStore) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from django.apps import apps
-
-from ..beat_checks import BEAT, beat_problem
+from ..beat.overview import entries
+from ..beat_checks import beat_problem
 from ..conf import settings
 from ..dead_letters import known_task
 from ..models import BeatCursor, IdempotencyKey
@@ -28,7 +27,7 @@ def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
     from ..beat.asked import run_now, unfinished  # noqa: PLC0415  it needs django-celery-beat
 
     name, alias = options["name"], store.connection.alias
-    task = apps.get_model(BEAT, "PeriodicTask")._default_manager.filter(name=name).first()
+    task = entries(alias).filter(name=name).first()
     if task is None:
         msg = f"No periodic task {harmless(name)!r}; the admin of django-celery-beat lists them."
         raise could_not_run(msg)

@@ -195,3 +195,13 @@ def test_without_django_celery_beat_there_is_no_page(settings: Any) -> None:
     site = AdminSite()
     periodic.register(site)
     assert not site.is_registered(BeatCursor)
+
+
+def test_where_periodic_tasks_are_in_another_database_the_page_says_so(
+    root: Client,
+    shop: Bench,  # noqa: ARG001
+    settings: Any,
+) -> None:
+    settings.DATABASE_ROUTERS = ["tests.beat.test_trouble.Elsewhere"]
+    assert "one transaction must hold both" in root.get(LIST).content.decode()
+    assert root.get(page("beatcursor", "run_now", 1)).status_code == 302
