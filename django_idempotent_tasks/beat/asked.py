@@ -66,7 +66,7 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
         msg = f"{entry.name} was asked for at this very moment; look at its last runs."
         raise ConfigurationError(msg)
     digest = asked.call.identity.digest
-    _keep(cursor, Past(moment, digest, by), now, store)
+    _keep(cursor, Past(moment, digest, aware(stored(moment)), by), store)
     ran([entry.model.pk], 1, moment, store)
     began = time.monotonic()
 
@@ -76,7 +76,7 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
     transaction.on_commit(send, using=store.connection.alias)
 
 
-def _keep(cursor: BeatCursor, past: Past, now: datetime, store: LedgerStore) -> None:
+def _keep(cursor: BeatCursor, past: Past, store: LedgerStore) -> None:
     cursors: Any = BeatCursor.objects.using(store.connection.alias).filter(pk=cursor.pk)
     recent = encode([past], cursor.recent)
-    cursors.update(last_digest=past.digest, recent=recent, ran_at=stored(aware(now)))
+    cursors.update(last_digest=past.digest, recent=recent, ran_at=stored(past.ran))

@@ -21,7 +21,7 @@ from ..models import BeatCursor, IdempotencyKey
 from ..relay import relay
 from ..states import LIVE
 from ..stores import LedgerStore
-from .clock import stored
+from .clock import aware, stored
 from .cursors import held, move, read_again
 from .entry import CursorEntry
 from .misfire import Missed, missed
@@ -123,9 +123,10 @@ def _advance(work: Work, cursor: BeatCursor, now: datetime) -> None:
 
 def _remember(work: Work, cursor: BeatCursor, now: datetime) -> None:
     if work.written:
-        newest = [Past(each.due, each.call.identity.digest) for each, _token in work.written]
-        cursor.recent = encode(newest, cursor.recent)
         cursor.ran_at = stored(now)
+        ran_at = aware(cursor.ran_at)
+        newest = [Past(each.due, each.call.identity.digest, ran_at) for each, _token in work.written]
+        cursor.recent = encode(newest, cursor.recent)
 
 
 def _reserve(work: Work, cursor: BeatCursor, store: LedgerStore) -> None:

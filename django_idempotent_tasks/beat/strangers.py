@@ -14,6 +14,7 @@ from ..models import BeatCursor
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .overview import NEWS, entries
+from .recent import decode
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -22,15 +23,25 @@ def notice(store: LedgerStore, *, since: datetime, now: datetime, ids: Collectio
     """Note the entries that somebody else has sent since ``since``, the beginning of this lead; how many.
 
     Ours writes ``last_run_at`` and the cursor in one transaction, and this reads both in one statement: a
-    later ``last_run_at`` is another scheduler's. An edit in the admin that was begun before writes an
-    older one, or none. It is seen until ours sends the next occurrence, so ask before that, with ``ids``.
+    time that ours has not written is another scheduler's. An edit in the admin that was begun before may
+    write an older one of ours again, or none. A stranger's is seen until ours sends the next occurrence,
+    so ask before that, with ``ids``.
     """
-    found = list(_found(store, since, ids))
-    for pk, theirs, known in found:
+    number = 0
+    for pk, theirs, recent, known in _found(store, since, ids):
+        if not _is_strange(aware(theirs), recent):
+            continue
+        number += 1
         _cursors(store).filter(pk=pk).update(stranger_at=theirs)
         if known is None or aware(known) < now - NEWS:
             logger.warning(_WORDS, _name(pk, store), theirs)
-    return len(found)
+    return number
+
+
+def _is_strange(theirs: datetime, recent: str | None) -> bool:
+    """Whether it is none of ours: of those since the oldest that is kept all are kept."""
+    ours = {each.ran for each in decode(recent)}
+    return bool(ours) and theirs not in ours and theirs > min(ours)
 
 
 _WORDS = (
@@ -40,11 +51,12 @@ _WORDS = (
 
 
 def _found(store: LedgerStore, since: datetime, ids: Collection[int] | None) -> Any:
-    """The cursor's id, when another scheduler has sent its entry, and when one was noticed last."""
+    """The cursor's id, a time that is not our last one, ours, and when another scheduler was noticed last."""
     last = PeriodicTask._default_manager.filter(pk=OuterRef("pk")).values("last_run_at")[:1]
     cursors = _cursors(store) if ids is None else _cursors(store).filter(pk__in=ids)
-    later = cursors.annotate(theirs=Subquery(last)).filter(theirs__gt=F("ran_at"))
-    return later.filter(theirs__gt=stored(since)).values_list("pk", "theirs", "stranger_at")
+    others = cursors.annotate(theirs=Subquery(last)).exclude(theirs=F("ran_at"))
+    found = others.filter(theirs__gt=stored(since), ran_at__isnull=False)
+    return list(found.values_list("pk", "theirs", "recent", "stranger_at"))
 
 
 def _name(pk: int, store: LedgerStore) -> str:

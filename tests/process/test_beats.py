@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("django_celery_beat")
 
-from tests.support.beats import OURS, Beat, Beats, IdemBeat, ListeningBeat, beats
+from django_idempotent_tasks.models import BeatCursor
+from tests.support.beats import OURS, STOCK, Beat, Beats, IdemBeat, ListeningBeat, beats
 from tests.support.control import ping
 from tests.support.processes import pause
 from tests.support.site import Site
@@ -108,3 +109,17 @@ def test_remote_control_is_answered_by_the_leader_and_by_a_standby_and_disturbs_
         assert answers == [{node: {"ok": "pong"}}] * 2
         running.wait_for_sent(QUEUE, len(running.sent(QUEUE)) + 1)
     assert is_whole(running.sent(QUEUE))
+
+
+@pytest.mark.slow
+def test_an_ordinary_beat_beside_ours_is_noticed(running: Beats) -> None:
+    running.start(1)
+    running.wait_for_sent(QUEUE, 3)
+    cursors = BeatCursor.objects.using(running.alias)
+    assert not cursors.filter(stranger_at__isnull=False).exists()
+    (ordinary,) = running.start(1, scheduler=STOCK)
+    eventually(lambda: "Sending due task" in ordinary.text(), "it sends", within=30)
+    ordinary.terminate()  # else it writes down after three minutes what it has sent
+    ordinary.wait()
+    eventually(lambda: cursors.filter(stranger_at__isnull=False).exists(), "it is noticed")
+    assert "also sent by an ordinary beat" in running.beats[0].text()
