@@ -60,7 +60,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
             msg = f"The message of {self.id} goes out when the open transaction commits; wait after that."
             raise OuterTransaction(msg)
         meta = self._get_task_meta()  # keeps the ledger's answer, if the work has ended
-        if isinstance(self.backend, DisabledBackend) and not self.ignored:
+        if not self._is_told and not self.ignored:
             if kwargs.get("disable_sync_subtasks", True):
                 assert_will_not_block()
             meta = self._wait_for_the_ledger(timeout, interval)
@@ -85,6 +85,13 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
             "traceback": eager.traceback,
         }
 
+    @property
+    def _is_told(self) -> bool:
+        """Whether the result backend hears of the call; of eager ones it does not, and Celery warns who asks."""
+        conf = self.app.conf
+        is_kept = conf.task_store_eager_result or not conf.task_always_eager
+        return is_kept and not isinstance(self.backend, DisabledBackend)
+
     def _wait_for_the_ledger(self, timeout: float | None, interval: float) -> dict[str, Any]:
         """Without a backend nobody is told when the work ends: look again and again."""
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -98,7 +105,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         if self._cache is not None:
             return self._cache
         meta: dict[str, Any] = {"task_id": self.id, "status": states.PENDING, "result": None}
-        if not isinstance(self.backend, DisabledBackend):
+        if self._is_told:
             meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
         if meta["status"] == states.REVOKED and meta["result"] is None:  # Celery could not raise that
             self._cache = meta = {**meta, "result": TaskRevokedError("cancelled")}

@@ -7,12 +7,15 @@ import logging
 import time
 from operator import index
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
 from django.db import transaction
 
 from .outcomes import Claim
-from .stores import LedgerStore
+
+if TYPE_CHECKING:
+    from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -213,3 +213,13 @@ def test_a_duplicate_in_a_chain_hands_its_recorded_value_on(app: Celery) -> None
     results = [chain(price.s(7), double.s()).apply().get() for _ in range(2)]
     assert results == [140, 140]
     assert only_row().token == 1
+
+
+def test_the_result_of_a_reserved_duplicate_comes_from_the_ledger_and_warns_nobody(app: Celery) -> None:
+    app.conf.result_backend = "cache+memory://"
+
+    @app.task(base=IdempotentTask, reserve=True)
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert [double.delay(4).get() for _ in range(2)] == [8, 8]

@@ -67,8 +67,8 @@ CLAIMS = [
     ),
     Mutation(
         "a takeover loses the message",
-        "message = COALESCE(%(message)s, message), started_at",
-        "message = %(message)s, started_at",
+        "message = COALESCE(%(message)s, message), progress",
+        "message = %(message)s, progress",
         "a_takeover_without_a_message_keeps_the_stored_one",
     ),
     Mutation(
