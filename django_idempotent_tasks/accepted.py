@@ -87,7 +87,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
 
     @property
     def _is_told(self) -> bool:
-        """Whether the result backend hears of the call; of eager ones it does not, and Celery warns who asks."""
+        """Whether the result backend knows of the call; of eager ones it does not, and warns who asks."""
         conf = self.app.conf
         is_kept = conf.task_store_eager_result or not conf.task_always_eager
         return is_kept and not isinstance(self.backend, DisabledBackend)

@@ -216,7 +216,7 @@ def test_a_duplicate_in_a_chain_hands_its_recorded_value_on(app: Celery) -> None
 
 
 def test_the_result_of_a_reserved_duplicate_comes_from_the_ledger_and_warns_nobody(app: Celery) -> None:
-    app.conf.result_backend = "cache+memory://"
+    app.conf.update(result_backend="cache+memory://")
 
     @app.task(base=IdempotentTask, reserve=True)
     def double(number: int) -> int:
