@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from django_idempotent_tasks.admin import window
+from django_idempotent_tasks.admin import window, wording
 from django_idempotent_tasks.identity import stated_digest
 from django_idempotent_tasks.outcomes import Call, Claim, Identity
-from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
@@ -258,6 +258,12 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     assert "A redrive runs this one again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
+
+
+def test_whatever_a_row_can_hold_has_a_word() -> None:
+    assert all(wording.reason_word(reason) for reason in Reason)
+    assert all(wording.state_word(state) for state in State)
+    assert all(wording.category_word(category) for category in Category)
 
 
 def test_how_far_a_body_is_has_a_bar_and_words(root: Client, keys: Keys) -> None:

@@ -118,7 +118,19 @@ def test_nothing_is_sent_where_it_was_rolled_back_and_the_sweeper_sends_it_where
     assert len(bench.post.arrived()) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"args": "{"}, {"headers": "{"}, {"headers": '{"idempotent_beat": 7}'}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"args": "{"},
+        {"args": "5"},
+        {"kwargs": "[1]"},
+        {"headers": "{"},
+        {"headers": "[]"},
+        {"headers": "null"},
+        {"headers": '{"idempotent_beat": 7}'},
+        {"interval": None},
+    ],
+)
 def test_what_cannot_be_sent_is_an_error_with_its_reason_and_changes_nothing(
     bench: Bench, entry: PeriodicTask, wrong: dict[str, Any]
 ) -> None:
