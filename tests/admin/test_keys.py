@@ -170,6 +170,14 @@ def test_permissions_hide_what_they_forbid(person: Person, keys: Keys) -> None:
     assert Client().get(page(KEY, "release", claim.digest)).status_code == 302
 
 
+@pytest.mark.parametrize("view", ["change", "history", "release"])
+def test_who_may_see_no_key_does_not_learn_whether_one_is_there(
+    person: Person, keys: Keys, view: str
+) -> None:
+    ann, there = person(), keys.claimed().digest
+    assert {ann.get(page("idempotencykey", view, digest)).status_code for digest in (there, uuid4())} == {403}
+
+
 def test_a_key_is_found_by_task_id_by_digest_and_within_its_task_by_its_text(
     root: Client, keys: Keys
 ) -> None:
