@@ -76,6 +76,10 @@ def _entry(model: PeriodicTask, app: Celery) -> CursorEntry:
 
 def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
     moment = aware(now)
+    end = entry.expires_at(moment)
+    if end is not None and end <= moment:
+        msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
+        raise ConfigurationError(msg)
     asked = occurrence(entry, moment, now=moment, is_asked=True)
     token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
     if token is None:

@@ -151,6 +151,7 @@ def test_nothing_is_sent_where_it_was_rolled_back_and_the_sweeper_sends_it_where
         {"headers": "null"},
         {"headers": '{"idempotent_beat": 7}'},
         {"interval": None},
+        {"expires": EPOCH},
     ],
 )
 def test_what_cannot_be_sent_is_an_error_with_its_reason_and_changes_nothing(
