@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mypy.nodes import ARG_POS, ARG_STAR, ARG_STAR2, NameExpr
+from mypy.nodes import ARG_POS, ARG_STAR, ARG_STAR2, Expression, NameExpr
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import (
     AnyType,
@@ -57,8 +57,11 @@ def _decorator(context: Context) -> Type:
     variables = task.type.defn.type_vars
     if [type(variable) for variable in variables] != [ParamSpecType, TypeVarType]:
         return context.default_return_type  # a class of the project's own, which says what it takes
+    is_bound = _is_bound(context)
+    if is_bound is None:
+        return context.default_return_type
     of_body = [variable.copy_modified(id=TypeVarId.new(meta_level=0)) for variable in variables]
-    body = _body(given, of_body, is_bound=_is_bound(context))
+    body = _body(given, of_body, is_bound=is_bound)
     return given.copy_modified(
         arg_types=[body],
         arg_kinds=[ARG_POS],
@@ -83,9 +86,21 @@ def _body(given: CallableType, of_body: Sequence[Type], *, is_bound: bool) -> Ca
     )
 
 
-def _is_bound(context: Context) -> bool:
-    """Whether ``bind=True`` is written there."""
+def _is_bound(context: Context) -> bool | None:
+    """Whether ``bind=True`` is written there; None where the text does not say what a call takes.
+
+    That is where options come in a mapping, or as something else than ``True`` and ``False``, and with
+    ``pydantic=True``, where a call takes what the models of the body are made of.
+    """
     named = zip(context.arg_names, context.args, strict=True)
     given = {name: value for names, values in named for name, value in zip(names, values, strict=True)}
-    value = given.get("bind")
-    return isinstance(value, NameExpr) and value.fullname == "builtins.True"
+    if any(kind.is_star() for kinds in context.arg_kinds for kind in kinds):
+        return None
+    return None if _said(given.get("pydantic")) is not False else _said(given.get("bind"))
+
+
+def _said(value: Expression | None) -> bool | None:
+    if value is None:
+        return False
+    name = value.fullname if isinstance(value, NameExpr) else ""
+    return {"builtins.True": True, "builtins.False": False}.get(name)

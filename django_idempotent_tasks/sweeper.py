@@ -82,12 +82,12 @@ def sweep_bite(app: Celery, store: LedgerStore) -> Swept:
     """Free and send one bite. Raises what the database raises."""
     redriven = carry_on(store)
     rows = store.sweep(bite=BITE, republish=settings().republish_after)
+    for row in rows:  # at once: no later sweep takes these rows, should anything below fail
+        if row.state is State.REVIEW:
+            doubted.tell(store, row.digest)
     unsent, sent = _send([row for row in rows if row.publish], app, store)
     for row in unsent:
         store.send_failed(row.digest, token=row.token)
-    for row in rows:
-        if row.state is State.REVIEW:
-            doubted.tell(store, row.digest)
     store.sum_duplicates(bite=1000)
     return Swept(rows, unsent, sent, redriven)
 

@@ -57,10 +57,18 @@ def outcome(state: int, reason: int) -> str:
 def schedule_words(task: Any) -> str:
     """When it runs, in django-celery-beat's words."""
     if task.crontab is not None:
-        words = str(task.crontab.human_readable)
+        words = _crontab_words(task.crontab)
     else:
         words = str(task.interval or task.solar or task.clocked or "-")
     return _("%(schedule)s, once") % {"schedule": words} if task.one_off and task.clocked is None else words
+
+
+def _crontab_words(crontab: Any) -> str:
+    """The five fields where there are no words for them, as in one that was written past the form."""
+    try:
+        return str(crontab.human_readable)
+    except Exception:  # noqa: BLE001  whatever the parsers of two libraries raise
+        return str(crontab)
 
 
 def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:

@@ -149,6 +149,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Django's own page of the log, under a name in which nothing acts."""
         row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row):  # before anybody learns whether it is there
+            raise PermissionDenied
         if row is None:
             return self.missing(request)
         own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}

@@ -41,6 +41,7 @@ _REASONS = {
     Reason.OWNER_DIED: gettext_noop("its owner died"),
     Reason.RESULT_NOT_STORED: gettext_noop("done, the result is not stored"),
     Reason.SENT: gettext_noop("sent"),
+    Reason.REPLACED: gettext_noop("replaced by another task"),
 }
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from celery import Celery
+from django.db import Error as DatabaseError
 from django.db import transaction
 from django_celery_beat.models import PeriodicTask
 
@@ -38,28 +39,47 @@ def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) ->
     moved, and an entry that is disabled stays so. Raises ConfigurationError for what cannot be sent.
     """
     _check(model)
+    entry = _entry(model, app)
     with store.together():
         # Of two people one waits here for the other, and then sees what that one has asked for.
         cursor = held_alone(model.pk, store)
         now = database_now(store)
         busy = unfinished(cursor, alias=store.connection.alias)
         if busy is None:
-            _ask(CursorEntry(model, app=app), cursor, now, by, store)
+            _ask(entry, cursor, now, by, store)
     return busy
 
 
 def _check(model: PeriodicTask) -> None:
     """Django-celery-beat's own entry would disable one that it cannot read."""
-    for name in ("args", "kwargs", "headers"):
+    for name, shape in (("args", list), ("kwargs", dict), ("headers", dict)):
         try:
-            json.loads(getattr(model, name) or "null")
-        except ValueError:
+            found = json.loads(getattr(model, name) or "null")
+        except (ValueError, RecursionError):
             msg = f"The {name} of {model.name} are not JSON; edit the periodic task."
             raise ConfigurationError(msg) from None
+        if not isinstance(found, shape | None):
+            kind = "a list" if shape is list else "an object"
+            msg = f"The {name} of {model.name} are not {kind} of JSON; edit the periodic task."
+            raise ConfigurationError(msg)
+
+
+def _entry(model: PeriodicTask, app: Celery) -> CursorEntry:
+    try:
+        return CursorEntry(model, app=app)
+    except (ConfigurationError, DatabaseError):
+        raise
+    except Exception as error:
+        msg = f"{model.name} cannot be read ({error!r}); edit the periodic task."
+        raise ConfigurationError(msg) from error
 
 
 def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
     moment = aware(now)
+    end = entry.expires_at(moment)
+    if end is not None and end <= moment:
+        msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
+        raise ConfigurationError(msg)
     asked = occurrence(entry, moment, now=moment, is_asked=True)
     token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
     if token is None:

@@ -70,22 +70,25 @@ def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
     Beat takes that for one of an entry that was enabled again.
     """
     moment = stored(aware(database_now(store)))
-    _all(store).bulk_create(
-        [BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ignore_conflicts=True
-    )
-    _all(store).filter(pk=pk).update(updated_at=moment)
+    # In one statement: an INSERT that is ignored leaves each of several on MySQL with a shared lock, so that
+    # none of them may write.
+    _upsert([BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ["updated_at"], store)
     cursor: BeatCursor = _all(store).get(pk=pk)
     return cursor
 
 
 def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
     """Write down how far beat has come, of cursors that are locked, so that each of them is there."""
-    # An upsert of plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
+    # Of plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
+    _upsert(cursors, _MOVED, store)
+
+
+def _upsert(cursors: list[BeatCursor], fields: list[str], store: LedgerStore) -> None:
     named = store.connection.features.supports_update_conflicts_with_target
     _all(store).bulk_create(
         cursors,
         update_conflicts=True,
-        update_fields=_MOVED,
+        update_fields=fields,
         unique_fields=["periodic_task_id"] if named else None,
     )
 

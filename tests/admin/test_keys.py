@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from django_idempotent_tasks.admin import window
+from django_idempotent_tasks.admin import window, wording
 from django_idempotent_tasks.identity import stated_digest
 from django_idempotent_tasks.outcomes import Call, Claim, Identity
-from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
@@ -170,6 +170,14 @@ def test_permissions_hide_what_they_forbid(person: Person, keys: Keys) -> None:
     assert Client().get(page(KEY, "release", claim.digest)).status_code == 302
 
 
+@pytest.mark.parametrize("view", ["change", "history", "release"])
+def test_who_may_see_no_key_does_not_learn_whether_one_is_there(
+    person: Person, keys: Keys, view: str
+) -> None:
+    ann, there = person(), keys.claimed().digest
+    assert {ann.get(page("idempotencykey", view, digest)).status_code for digest in (there, uuid4())} == {403}
+
+
 def test_a_key_is_found_by_task_id_by_digest_and_within_its_task_by_its_text(
     root: Client, keys: Keys
 ) -> None:
@@ -258,6 +266,12 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     assert "A redrive runs this one again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
+
+
+def test_whatever_a_row_can_hold_has_a_word() -> None:
+    assert all(wording.reason_word(reason) for reason in Reason)
+    assert all(wording.state_word(state) for state in State)
+    assert all(wording.category_word(category) for category in Category)
 
 
 def test_how_far_a_body_is_has_a_bar_and_words(root: Client, keys: Keys) -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("django_celery_beat")
 from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.test import Client
-from django_celery_beat.models import ClockedSchedule, PeriodicTask
+from django_celery_beat.models import ClockedSchedule, CrontabSchedule, PeriodicTask
 
 from django_idempotent_tasks.admin import periodic
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
@@ -185,6 +185,15 @@ def test_the_dashboard_says_that_nobody_leads_and_what_is_overdue(root: Client, 
     assert "ordinary beat" in about_beat()[0]
     with at_most(27):
         root.get(DASHBOARD)
+
+
+@pytest.mark.parametrize("minute", ["1,", "*/-1", "a", "99"])
+def test_a_crontab_that_cannot_be_read_is_shown_as_it_is_written(
+    root: Client, bench: Bench, minute: str
+) -> None:
+    crontab = CrontabSchedule.objects.create(minute=minute, timezone="UTC")
+    bench.entry("odd", crontab=crontab)
+    assert minute in rows(root)["odd"]["schedule"]
 
 
 def test_without_django_celery_beat_there_is_no_page(settings: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django_celery_beat.models import PeriodicTask
 
 from django_idempotent_tasks import IdempotentTask
@@ -74,6 +76,26 @@ def test_it_is_refused_while_an_occurrence_waits_or_runs(
     assert len(bench.post.arrived()) == 2
 
 
+def test_of_people_who_ask_at_once_one_is_heard_and_the_others_are_told(
+    bench: Bench, entry: PeriodicTask
+) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("a database in memory is one connection's")
+    bench.tick(bench.beat())
+    together = Barrier(4)
+
+    def person(_number: int) -> bool:
+        together.wait()
+        try:
+            with transaction.atomic():  # as in the admin, with the log
+                return ask(bench, entry) is None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(person, range(4))) == [False, False, False, True]
+
+
 def test_an_earlier_occurrence_that_still_runs_keeps_it_from_running_too(
     bench: Bench, entry: PeriodicTask
 ) -> None:
@@ -118,7 +140,20 @@ def test_nothing_is_sent_where_it_was_rolled_back_and_the_sweeper_sends_it_where
     assert len(bench.post.arrived()) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"args": "{"}, {"headers": "{"}, {"headers": '{"idempotent_beat": 7}'}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"args": "{"},
+        {"args": "5"},
+        {"kwargs": "[1]"},
+        {"headers": "{"},
+        {"headers": "[]"},
+        {"headers": "null"},
+        {"headers": '{"idempotent_beat": 7}'},
+        {"interval": None},
+        {"expires": EPOCH},
+    ],
+)
 def test_what_cannot_be_sent_is_an_error_with_its_reason_and_changes_nothing(
     bench: Bench, entry: PeriodicTask, wrong: dict[str, Any]
 ) -> None:

@@ -197,6 +197,7 @@ def test_what_needs_a_person_is_found_by_the_cursors(bench: Bench) -> None:
 
 
 @pytest.mark.postgresql
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="it reads PostgreSQL's plans")
 def test_a_glance_reads_ranges_of_the_cursors_indexes(bench: Bench) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the plan is PostgreSQL's")

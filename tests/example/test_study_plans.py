@@ -87,6 +87,13 @@ def test_a_click_is_accepted_and_the_second_one_refused_with_the_job_that_runs(d
     )
 
 
+def test_a_school_s_name_in_other_letters_is_no_other_school(desk: Desk) -> None:
+    desk.click(**JSON)
+    again = desk.client.post(f"{desk.page.upper().replace('STUDY-PLANS', 'study-plans')}generate/")
+    assert again.status_code in {404, 409}, "MariaDB finds it, PostgreSQL does not"
+    assert IdempotencyKey.objects.count() == 1
+
+
 def test_a_json_client_is_answered_in_json_and_follows_the_job(desk: Desk) -> None:
     first, second = desk.click(**JSON), desk.click(**JSON)
     assert (first.status_code, first["Location"]) == (202, f"/jobs/{row().task_id}/")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
-from django_idempotent_tasks import ManualReview, PermanentError, doubted, log
+from django_idempotent_tasks import ManualReview, PermanentError, doubted, log, sweeper
 from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.parent import _Crash
 from django_idempotent_tasks.signals import dead_lettered, key_failed
@@ -94,6 +95,22 @@ def test_whose_owner_is_gone_inside_external_is_a_dead_letter_that_is_told_of_on
     assert [(name, sender, seen) for name, sender, seen, _jobs in heard] == (
         [("dead_lettered", call.task, state)] if in_external else []
     )
+
+
+def test_it_is_told_of_though_the_sweep_that_found_it_could_not_go_on(
+    till: Till, shop: Counter, heard: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_arguments: Any) -> Any:
+        raise OperationalError("the connection was cut")
+
+    monkeypatch.setattr(sweeper, "_send", cut)
+    store, call = get_store(shop.alias), Bench().call("A")
+    grant = store.claim_new(call, owner="host:1:abc", lease=60)
+    assert grant is not None
+    assert store.enter_external(Claim(call, "host:1:abc", grant, 60))
+    with shifted(61), pytest.raises(OperationalError):
+        sweep_bite(till, store)
+    assert [name for name, *_ in heard] == ["dead_lettered"]
 
 
 @MODES

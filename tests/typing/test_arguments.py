@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 PROJECT = """
+from typing import Any
+
 from celery import Celery, shared_task
+from pydantic import BaseModel
 
 from django_idempotent_tasks import IdempotentTask, IdempotentTaskMixin
 
@@ -33,6 +36,26 @@ class Ours(IdempotentTask):
 def pack(order_id: int) -> None: ...
 
 
+class Order(BaseModel):
+    number: int
+
+
+@shared_task(base=IdempotentTask, pydantic=True)
+def wrap(order: Order) -> None: ...
+
+
+BOUND = True
+OPTIONS: dict[str, Any] = {"bind": True}
+
+
+@shared_task(base=IdempotentTask, bind=BOUND)
+def post(self: Any, order_id: int) -> None: ...
+
+
+@shared_task(base=IdempotentTask, **OPTIONS)
+def file(self: Any, order_id: int) -> None: ...
+
+
 charge.delay(7, "9.90")
 charge.delay(order="x")  # error: Unexpected keyword argument "order"
 charge.delay(7)  # error: Missing positional argument "amount"
@@ -45,6 +68,9 @@ ship.delay_on_commit(order_id="7")  # error: Argument "order_id" to "delay_on_co
 charge.submit((7, "9.90"), idempotency_key="evt_1Nq", scope="tenant-42")
 charge.apply_async(kwargs={"order_id": 7, "amount": "9.90"}, idempotency_key="evt_1Nq")
 pack.delay(7)
+wrap.delay(order={"number": 7})
+post.delay(7)
+file.delay(7)
 """
 
 
