@@ -6,6 +6,7 @@ import logging
 import time
 
 from . import signals
+from .legible import harmless
 from .outcomes import Call, Claim, Failure
 from .states import State
 
@@ -84,7 +85,7 @@ def _duplicate(call: Call, reason: str, holder: str, **_kwargs: object) -> None:
         call.task,
         call.identity.key_text,
         reason,
-        holder,
+        harmless(holder),
     )
 
 

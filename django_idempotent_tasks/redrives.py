@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import override
 
 from . import dead_letters
+from .legible import harmless
 from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
 from .moments import database_now
 from .outcomes import RedriveBite
@@ -73,7 +74,8 @@ def begin(
     operation.save(using=using, force_insert=True)
     with override(None):  # a log has one language, whoever asks
         words = selection.words()
-    logger.warning("%s redrives %d dead letters (%s): %s", by, total, words, reason.strip())
+    told = harmless(reason.strip())
+    logger.warning("%s redrives %d dead letters (%s): %s", harmless(by), total, harmless(words), told)
     return operation
 
 

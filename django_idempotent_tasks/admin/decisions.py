@@ -60,7 +60,7 @@ class DecisionAction(RowAction):
     def log(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm, verb: str) -> None:
         """One line, whatever was typed."""
         reason = shown(form.cleaned_data["reason"])
-        logger.warning("%s %s %s %s: %s", who(request), verb, row.task, row.digest, reason)
+        logger.warning("%s %s %s %s: %s", who(request), verb, shown(row.task), row.digest, reason)
 
 
 class Redrive(DecisionAction):

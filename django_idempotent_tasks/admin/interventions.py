@@ -62,7 +62,7 @@ class Release(RowAction):
             return moved_on(store(), row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning(
-            "%s released %s %s, token %d: %s", who(request), row.task, row.digest, row.token, reason
+            "%s released %s %s, token %d: %s", who(request), shown(row.task), row.digest, row.token, reason
         )
         return DONE
 
@@ -110,7 +110,7 @@ class Cancel(RowAction):
         if not store().cancel(row.digest, window=window, task_id=row.task_id):
             return self._left(row)
         reason = shown(form.cleaned_data["reason"])
-        logger.warning("%s cancelled %s %s: %s", who(request), row.task, row.digest, reason)
+        logger.warning("%s cancelled %s %s: %s", who(request), shown(row.task), row.digest, reason)
         return DONE
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002

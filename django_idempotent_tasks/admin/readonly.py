@@ -75,7 +75,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     long_columns: tuple[str, ...] = ()
     #: Rows that a filter without an index looks at.
     looked_at = WINDOW
-    #: The template of one row's page; its context comes from :meth:`page`.
+    #: The template of one row's page; its context comes from :meth:`page`. Without one: the list only.
     page_template = ""
     #: What a person can do with one row.
     row_actions: tuple[type[RowAction], ...] = ()
@@ -130,13 +130,17 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return view
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,
     ) -> HttpResponse:
-        """One row's page; there is nothing to post to it."""
-        if not self.page_template:
-            return super().change_view(request, object_id, form_url, extra_context)
+        """One row's page; there is nothing to post to it. Django's own would show every column as it is."""
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
+        if not self.page_template:
+            return HttpResponseRedirect(self.list_url(request))
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, row):
             raise PermissionDenied

@@ -78,7 +78,12 @@ class Rerun(RowAction):
         self._task_id = done.task_id
         reason = shown(form.cleaned_data["reason"])
         logger.warning(
-            "%s ran %s %s again as %s: %s", who(request), row.task, row.task_id, done.task_id, reason
+            "%s ran %s %s again as %s: %s",
+            who(request),
+            shown(row.task),
+            shown(row.task_id),
+            done.task_id,
+            reason,
         )
         return DONE
 

@@ -50,7 +50,7 @@ def discard_one(store: LedgerStore, row: IdempotencyKey, reason: str, *, yes: bo
     if not decision.done:
         line = f"Not discarded: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s discarded %s %s: %s", who(), row.task, row.digest, harmless(reason))
+    logger.warning("%s discarded %s %s: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "discarded"}, [f"Discarded. {_MEANS}"])
 
 
@@ -77,7 +77,7 @@ def _many(store: LedgerStore, selection: Selection, reason: str, say: Say) -> Re
         done, moved = done + put_away, moved + len(page) - put_away
         say(f"{done:,} discarded ...")
     if done:
-        words = selection.words()
+        words = harmless(selection.words())
         logger.warning("%s discarded %d dead letters (%s): %s", who(), done, words, harmless(reason))
     lines = [f"Discarded {done:,} dead letter(s)."]
     if moved:

@@ -61,7 +61,7 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
     if not decision.done:
         return _report(row, "moved on", [f"Not redriven: {harmless(decision.problem)}."], FINDINGS)
     changed = ", with other arguments" if edited else ""
-    logger.warning("%s redrove %s %s%s: %s", who(), row.task, row.digest, changed, harmless(reason))
+    logger.warning("%s redrove %s %s%s: %s", who(), harmless(row.task), row.digest, changed, harmless(reason))
     lines = ["Redriven: the key is PENDING, and the sweeper sends it at its next look."]
     return _report(row, "redriven", [*lines, *remarks], FINE)
 

@@ -37,7 +37,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
     if not doubted.release(store, row):
         return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
     logger.warning(
-        "%s released %s %s, token %d: %s", who(), row.task, row.digest, row.token, harmless(reason)
+        "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
     )
     return _released(row, store)
 

@@ -39,7 +39,12 @@ def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
     if outcome.problem:
         return _report(job, "not sent", [f"Not sent: {harmless(outcome.problem)}."], FINDINGS)
     logger.warning(
-        "%s reran failed job %d of %s as %s: %s", who(), job.pk, job.task, outcome.task_id, harmless(reason)
+        "%s reran failed job %d of %s as %s: %s",
+        who(),
+        job.pk,
+        harmless(job.task),
+        outcome.task_id,
+        harmless(reason),
     )
     return _report(job, "sent", [f"Sent as {outcome.task_id}.", *remarks], sent=outcome)
 

@@ -51,5 +51,5 @@ def _done(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str
     if not decision.done:
         line = f"Not resolved: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s resolved %s %s as done: %s", who(), row.task, row.digest, harmless(reason))
+    logger.warning("%s resolved %s %s as done: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "resolved"}, ["Resolved: the key is SUCCEEDED with your result."])

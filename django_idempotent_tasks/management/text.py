@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from ..legible import harmless
+
+__all__ = ["harmless", "since", "span", "table"]
+
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-
-
-def harmless(text: object) -> str:
-    """The text on one line, with what a terminal would act on written as an escape."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in str(text))
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
 
 
 def span(seconds: float) -> str:
