@@ -15,8 +15,10 @@ pytest.importorskip("django_celery_beat")
 
 from django.apps import apps
 from django.contrib import admin
+from django.db import connection
 from django.db.models import CharField, Field, Model, TextField
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
 from django_celery_beat.models import PeriodicTask
 
@@ -60,6 +62,9 @@ ENCODED = ("message", "result", "progress", "selection")
 ROOT = f"/admin/{APP}/"
 #: A form's own, which must come back as they are.
 HIDDEN = re.compile('<input type="hidden"[^<>]*>')
+
+#: What is counted: so many rows, or the newest.
+BOUNDED = re.compile(r'LIMIT \d|"id" > ')
 
 
 class Page(HTMLParser):
@@ -180,6 +185,18 @@ def test_nothing_acts_on_any_page(root: Client, shop: Bench) -> None:  # noqa: A
     ):
         inert(pages[f"{APP}_{name}"])
     unlinked(root)
+
+
+def test_a_look_at_any_page_writes_nothing_locks_no_row_and_counts_no_table(
+    root: Client,
+    shop: Bench,  # noqa: ARG001
+) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        walked(root)
+    ours = [query["sql"].strip() for query in captured.captured_queries if f"{APP}_" in query["sql"]]
+    assert len(ours) > 50
+    assert [sql for sql in ours if not sql.startswith(("SELECT", "WITH")) or "FOR UPDATE" in sql] == []
+    assert [sql for sql in ours if "COUNT(" in sql and not BOUNDED.search(sql)] == []
 
 
 def test_text_that_nobody_can_read_any_more_costs_no_page(root: Client, shop: Bench) -> None:  # noqa: ARG001

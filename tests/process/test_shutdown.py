@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.proj import tasks
 from tests.support.site import Pair, Site
@@ -57,6 +57,7 @@ def test_calls_that_a_stopping_worker_had_fetched_are_untouched(own_site: Site, 
         for each in fetched:
             row = own_site.rows.wait_for(each, State.SUCCEEDED)
             assert (row.attempts, row.crashes) == (1, 0)
+    assert not FailedJob.objects.using(own_site.rows.alias).exists()
 
 
 def test_a_body_interrupted_by_a_cold_shutdown_runs_again_at_once(site: Site, pair: Pair, key: str) -> None:

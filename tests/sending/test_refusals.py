@@ -14,7 +14,8 @@ from django.db import DatabaseError, connections, transaction
 from django.test import override_settings
 
 from django_idempotent_tasks import ConfigurationError, DuplicateTask, IdempotentTask, InvalidKey
-from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.dead_letters import redrive
+from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
 from django_idempotent_tasks.outcomes import Call as AcceptedCall
 from django_idempotent_tasks.outcomes import Identity
 from django_idempotent_tasks.states import Reason, State
@@ -22,6 +23,7 @@ from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.sqlite import SqliteStore
 from django_idempotent_tasks.worker import _on_revoked, _on_unknown
 from tests.sending.conftest import Post, only_row
+from tests.transactions.test_broken_transactions import terminate
 
 APPS = ["django_idempotent_tasks"]
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
@@ -170,18 +172,32 @@ def refuse(post: Post) -> int:
     return len(messages)
 
 
-def test_a_task_that_no_worker_knows_fails_after_ten_refusals_and_not_before(post: Post) -> None:
-    post.task().delay(7)
-    passed = 0
+def give_up(post: Post, *, begin: int = 0) -> None:
+    """Refuse it ten times; the clock goes on from ``begin`` seconds."""
     for refusal in range(1, 11):
         assert only_row().state == State.PENDING, f"after {refusal - 1} refusals"
-        passed += 3700
         assert refuse(post) == 1
-        post.sweep(after=passed)
+        post.sweep(after=begin + 3700 * refusal)
+
+
+def test_a_task_that_no_worker_knows_fails_after_ten_refusals_and_not_before(post: Post) -> None:
+    post.task().delay(7)
+    give_up(post)
     row = only_row()
     assert (row.state, row.reason) == (State.FAILED, Reason.PERMANENT)
     assert "shop.charge" in str(row.result)
     assert post.arrived() == []
+
+
+def test_a_redrive_of_a_task_that_is_gone_leaves_one_dead_letter_again(post: Post) -> None:
+    post.task().delay(7)
+    give_up(post)
+    dead = only_row()
+    assert redrive(get_store(), dead, by="ann").done
+    post.sweep(after=40_000)
+    give_up(post, begin=40_000)
+    assert DeadLetter.objects.get().task_id == dead.task_id
+    assert [job.state for job in FailedJob.objects.all()] == [State.FAILED] * 2
 
 
 def test_a_worker_that_knows_the_task_meanwhile_runs_it(post: Post) -> None:
@@ -234,6 +250,16 @@ def test_a_terminated_delivery_cancels_its_key(post: Post) -> None:
     charge.delay(7)
     claim(charge)
     drop(post, charge, terminated=True)
+    assert only_row().state == State.CANCELLED
+
+
+@pytest.mark.postgresql
+def test_what_a_server_that_closes_idle_connections_has_cut_costs_no_end(post: Post) -> None:
+    charge = post.task()
+    charge.delay(7)
+    terminate("default")
+    drop(post, charge)
+    connections["default"].close()
     assert only_row().state == State.CANCELLED
 
 

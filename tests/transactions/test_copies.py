@@ -9,6 +9,7 @@ import pytest
 from django_idempotent_tasks import ManualReview, PermanentError, PoisonTask, RecordedError, undone
 from django_idempotent_tasks.atomic_ledger import Recorded
 from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
@@ -42,6 +43,19 @@ def test_a_copy_of_a_completed_call_gets_its_value_and_its_links_go_on(
     assert [end.result for end in ends] == [{"order": 7}] * 2
     assert [sent.args for sent in till.sent] == [[{"order": 7}]] * 4
     assert (shop.runs, shop.row.token, shop.refusals) == (1, 1, [])
+
+
+@pytest.mark.parametrize("mode", ["leased", "atomic"])
+def test_a_copy_that_comes_long_after_the_retention_is_still_no_new_work(
+    till: Till, shop: Counter, mode: str
+) -> None:
+    task = till.seller(shop, mode=mode, retention=3600)
+    till.deliver(task, 7)
+    with shifted(2 * 3600):
+        prune_bite(get_store(shop.alias))
+        assert till.deliver(task, 7).result == {"order": 7}
+        assert till.deliver(task, 7, redelivered=True).result == {"order": 7}
+    assert (shop.runs, shop.row.token) == (1, 1)
 
 
 @each_copy
