@@ -40,7 +40,8 @@ def _models(source: str) -> dict[str, str]:
     """Each class by its name, without its docstring."""
     found = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     return {
-        node.name: ast.unparse([each for each in node.body if each is not _docstring(node)]) for node in found
+        node.name: "\n".join(ast.unparse(each) for each in node.body if each is not _docstring(node))
+        for node in found
     }
 
 
