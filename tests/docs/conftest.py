@@ -70,7 +70,8 @@ def example(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator
     tasks = ModuleType("shop.tasks")
     for name, module in {"": shop, ".carrier": carrier, ".gateway": gateway, ".models": models}.items():
         monkeypatch.setitem(sys.modules, f"shop{name}", module)
-    monkeypatch.setitem(sys.modules, "shop.tasks", tasks)
+    for name in ("shop.access", "shop.tasks", "shop.views"):
+        monkeypatch.setitem(sys.modules, name, tasks)
     monkeypatch.setattr(celery_state, "_on_app_finalizers", set(celery_state._on_app_finalizers))
     monkeypatch.setattr(celery_state._tls, "current_app", None)
     app = Celery("docs", broker="memory://")

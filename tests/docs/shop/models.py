@@ -8,19 +8,14 @@ from django.db import models
 class Account(models.Model):
     """Holds money, in cents."""
 
+    tenant = models.CharField(max_length=100)
     balance = models.BigIntegerField(default=0)
-
-    class Meta:
-        app_label = "shop"
 
 
 class Order(models.Model):
     """Somebody wants something."""
 
     total = models.DecimalField(max_digits=9, decimal_places=2)
-
-    class Meta:
-        app_label = "shop"
 
 
 class Payment(models.Model):
@@ -29,18 +24,16 @@ class Payment(models.Model):
     order_id = models.BigIntegerField()
     reference = models.CharField(max_length=100)
 
-    class Meta:
-        app_label = "shop"
-
 
 class Event(models.Model):
     """A provider told of something."""
 
-    provider_id = models.CharField(max_length=100, unique=True)
+    tenant = models.CharField(max_length=100)
+    provider_id = models.CharField(max_length=100)
     body = models.JSONField()
 
     class Meta:
-        app_label = "shop"
+        constraints = [models.UniqueConstraint(fields=["tenant", "provider_id"], name="event_once")]
 
 
 class Product(models.Model):
@@ -48,6 +41,3 @@ class Product(models.Model):
 
     sku = models.CharField(max_length=40, unique=True)
     price = models.DecimalField(max_digits=9, decimal_places=2)
-
-    class Meta:
-        app_label = "shop"
