@@ -1,7 +1,7 @@
 """System checks, which read no database.
 
 E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
-W006 options without effect, W007 a ledger a tenant.
+W006 options without effect, W007 a ledger a tenant, W008 words to beat without effect.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def register() -> None:
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
     checks.register(beat_checks.check_beat, "idempotent_tasks")
+    checks.register(beat_checks.check_schedule, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
     checks.register(check_tenants, "idempotent_tasks")
