@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from celery import current_app
 from django.apps import apps
 from django.core import checks
 from django.db import router
 
+from . import beat_words
 from .conf import settings
 from .exceptions import ConfigurationError
 
@@ -19,6 +23,18 @@ def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
         return []
     problem = beat_problem()
     return [] if problem is None else [checks.Error(problem, id=f"{ID}.E004")]
+
+
+def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
+    """W008: an entry of ``beat_schedule`` has words for our scheduler where it does not read them."""
+    if not apps.is_installed(BEAT):
+        return []
+    return [
+        checks.Warning(f"Entry {name!r} of beat_schedule: {problem}", id=f"{ID}.W008")
+        for name, entry in (current_app.conf.beat_schedule or {}).items()
+        if isinstance(entry, Mapping)
+        for problem in beat_words.unread(entry)
+    ]
 
 
 def beat_problem() -> str | None:

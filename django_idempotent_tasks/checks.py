@@ -1,7 +1,8 @@
 """System checks, which read no database.
 
 E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
-W006 options without effect, W007 a ledger a tenant.
+W006 options without effect, W007 a ledger a tenant, W008 words to beat without effect,
+W009 what another package's class left behind.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from django.db import connections
 from . import beat_checks
 from .conf import settings
 from .exceptions import ConfigurationError
-from .guarding import UNREAD, forgotten_options, left_out
+from .guarding import UNREAD, forgotten_options, left_out, left_over
 from .models import IdempotencyKey
 from .options import NAMES
 from .stores import get_store
@@ -49,6 +50,7 @@ def register() -> None:
     checks.register(check_settings, "idempotent_tasks")
     checks.register(check_tasks, "idempotent_tasks")
     checks.register(beat_checks.check_beat, "idempotent_tasks")
+    checks.register(beat_checks.check_schedule, "idempotent_tasks")
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
     checks.register(check_tenants, "idempotent_tasks")
@@ -93,7 +95,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
         wrong: list[checks.CheckMessage] = [
             checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)
         ]
-        wrong += [*_left_out(current_app), *_forgotten(current_app)]
+        wrong += [*_left_out(current_app), *_forgotten(current_app), *_left_over(current_app)]
         return [*wrong, *_unreserved(current_app), *_miscounting(current_app), *_outlasting(current_app)]
 
 
@@ -215,6 +217,20 @@ def _forgotten(app: Any) -> list[checks.CheckMessage]:
         )
         for task in _tasks(app)
         if not hasattr(task, "idempotency_guarded") and (names := forgotten_options(type(task), app))
+    ]
+
+
+def _left_over(app: Any) -> list[checks.CheckMessage]:
+    """W009: a guarded task carries options of a package that it no longer uses."""
+    return [
+        checks.Warning(
+            f"Task {task.name} sets {', '.join(map(repr, names))} of celery-once or celery-singleton, which"
+            " does nothing on an IdempotentTask.",
+            hint="Delete it; docs/migrating.md says what takes its place, such as key= and reserve=.",
+            id=f"{ID}.W009",
+        )
+        for task in _guarded(app)
+        if (names := left_over(type(task)))
     ]
 
 

@@ -19,6 +19,9 @@ UNREAD = ConfigurationError(
 #: Methods of ours that a class in front may extend, but must call.
 EXTENDABLE = ("__call__", "on_bound", "apply_async", "apply", "delay_on_commit", "apply_async_on_commit")
 
+#: Keywords of celery-once and celery-singleton, which on our class would be attributes of any kind.
+OF_OTHERS = ("once", "unique_on", "raise_on_duplicate", "lock_expiry")
+
 #: How many helper methods deep a call of ours is looked for.
 _DEPTH = 3
 
@@ -49,6 +52,13 @@ def forgotten_options(task: type, app: Celery) -> list[str]:
     if str(getattr(task, "name", "")).startswith("celery."):
         return []
     return _set_by_itself(task, app)
+
+
+def left_over(task: type) -> list[str]:
+    """What a guarded task still says to celery-once or celery-singleton, whose class it has no longer."""
+    if any(kind.__module__.startswith(("celery_once", "celery_singleton")) for kind in task.__mro__):
+        return []
+    return [name for name in OF_OTHERS if hasattr(task, name)]
 
 
 def _set_by_itself(task: type, app: Celery) -> list[str]:

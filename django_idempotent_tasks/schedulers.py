@@ -16,7 +16,7 @@ from uuid import uuid4
 from django.db import Error as DatabaseError
 from django.db import OperationalError, ProgrammingError
 
-from . import signals
+from . import beat_words, signals
 from .beat_checks import beat_problem
 from .exceptions import ConfigurationError
 from .moments import database_now
@@ -97,6 +97,15 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     def setup_schedule(self) -> None:
         """Nothing yet: the leader's first tick does it, which a database that is down only delays."""
+
+    def update_from_dict(self, mapping: dict[str, dict[str, Any]]) -> None:
+        """Of ``beat_schedule``; what an entry says in a place where nobody reads it is told of."""
+        for name, entry in mapping.items():
+            for problem in beat_words.unread(entry):
+                logger.error("Entry %r of beat_schedule: %s", name, problem)
+        super().update_from_dict(
+            {name: beat_words.without_misplaced(entry) for name, entry in mapping.items()}
+        )
 
     @property
     def schedule(self) -> dict[str, CursorEntry]:

@@ -10,14 +10,12 @@ from typing import Any
 from celery import schedules
 from django_celery_beat.schedulers import ModelEntry
 
+from .. import beat_words
 from ..conf import settings
-from ..exceptions import ConfigurationError
 from .clock import aware
 from .grid import Grid
 from .misfire import Misfire
 
-#: A header of the periodic task, for beat alone: {"idempotent_beat": {"misfire": "all", "overlap": "skip"}}.
-OWN = "idempotent_beat"
 #: An entry that was saved so shortly ago begins when it was saved, and not when beat noticed.
 RECENT = timedelta(minutes=5)
 
@@ -33,9 +31,9 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         #: When it was sent last, by whichever scheduler; the base class overwrites the model's.
         self.ran_at = None if model.last_run_at is None else aware(model.last_run_at)
         super().__init__(model, app=app)
-        own = self.options["headers"].pop(OWN, None) or {}
-        self.misfire = Misfire(_word(own, "misfire", settings().misfire, [*Misfire]))
-        self.skips_overlap = _word(own, "overlap", "run", ["run", "skip"]) == "skip"
+        own = beat_words.read(self.options["headers"].pop(beat_words.HEADER, None))
+        self.misfire = Misfire(own.get("misfire", settings().misfire))
+        self.skips_overlap = own.get("overlap") == "skip"
         self.last_due_at: datetime | None = None
         #: Whether it had no cursor until now.
         self.is_new = False
@@ -115,11 +113,3 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         """When a message of it is no longer worth a run."""
         seconds = self.model.expire_seconds
         return self.ends if seconds is None else now + timedelta(seconds=seconds)
-
-
-def _word(own: Any, name: str, default: str, words: list[str]) -> str:
-    word = own.get(name, default) if isinstance(own, dict) else own
-    if word not in words:
-        msg = f"The header {OWN!r} has {own!r}; {name!r} in it must be one of {', '.join(words)}."
-        raise ConfigurationError(msg)
-    return str(word)

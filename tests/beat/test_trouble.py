@@ -127,6 +127,7 @@ BAD: dict[str, dict[str, Any]] = {
     "arguments that are not JSON": {"args": "{"},
     "headers that are not JSON": {"headers": "{"},
     "a word that is none": {"headers": '{"idempotent_beat": {"misfire": "sometimes"}}'},
+    "a name that is none": {"headers": '{"idempotent_beat": {"overlaps": "skip"}}'},
     "no schedule": {"interval": None},
     "more than MAX_PAYLOAD": {"args": f'["{"x" * 2_000_000}"]'},
     "a task name that is none": {"task": ""},
@@ -332,3 +333,34 @@ def test_zones_that_contradict_one_another_make_no_storm(
             bench.tick(*beats, after=2.5)
     time.tzset()
     assert bench.sent() == sorted([60, 120, 180, *range(30, 181, 30)])
+
+
+OWN = {"headers": {"idempotent_beat": {"overlap": "skip"}}}
+IN_VAIN: dict[str, dict[str, Any]] = {
+    "in the entry": {"overlap": "skip"},
+    "misspelt in the entry": {"overlaps": "skip"},
+    "in its options": {"options": {"overlap": "skip"}},
+    "in its headers": {"options": {"headers": {"overlap": "skip"}}},
+    "the header in the entry": {"idempotent_beat": {"overlap": "skip"}},
+    "misspelt in the header": {"options": {"headers": {"idempotent_beat": {"overlapp": "skip"}}}},
+}
+
+
+@pytest.mark.parametrize("words", [*IN_VAIN.values(), {"options": OWN}], ids=[*IN_VAIN, "where it counts"])
+def test_a_word_to_beat_where_nobody_reads_it_is_told_of(
+    bench: Bench, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    from django_idempotent_tasks import beat_checks  # noqa: PLC0415
+
+    bench.app.conf.beat_schedule = {"nightly": {"task": "shop.report", "schedule": 10.0, **words}}
+    monkeypatch.setattr(beat_checks, "current_app", bench.app)
+    found = [(each.id, "'nightly'" in each.msg) for each in beat_checks.check_schedule()]
+    bench.tick(beat := bench.beat())
+    if words == {"options": OWN}:
+        assert (found, caplog.text) == ([], "")
+        assert beat.schedule["nightly"].skips_overlap
+    else:
+        assert found == [("django_idempotent_tasks.W008", True)]
+        assert "Entry 'nightly' of beat_schedule: " in caplog.text
+        assert "idempotent_beat" in caplog.text
+        assert PeriodicTask.objects.filter(name="nightly", enabled=True).exists()

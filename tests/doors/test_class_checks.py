@@ -187,6 +187,18 @@ def test_guarded_and_plain_tasks_are_fine_and_so_is_an_option_for_every_task(
     assert found("E001", "E003", "W006") == []
 
 
+def test_what_another_package_s_class_left_on_a_guarded_task_is_told_of(declare: Any) -> None:
+    declare(IdempotentTask, key="order", once={"graceful": True})
+    (warning,) = found("W009")
+    assert "shop.charge sets 'once' of celery-once" in warning.msg
+    assert "docs/migrating.md" in str(warning.hint)
+
+
+def test_a_task_of_another_package_keeps_its_options(declare: Any) -> None:
+    declare(once={"graceful": True})
+    assert found("W009") == []
+
+
 def test_an_option_on_an_instance_would_do_nothing_and_is_e001(app: Celery) -> None:
     class Charge(IdempotentTask):
         def __init__(self, name: str, key: str) -> None:
