@@ -14,6 +14,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.encoding import iri_to_uri
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
@@ -196,7 +197,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
             f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist", current_app=self.admin_site.name
         )
         kept = request.GET.get("_changelist_filters", "")
-        return f"{url}?{kept}" if kept else url
+        return f"{url}?{iri_to_uri(kept)}" if kept else url
 
     def _links(self, request: HttpRequest, row: Any) -> list[dict[str, str]]:
         """The actions that this person can take now."""

@@ -60,8 +60,8 @@ OWN = {"BeatCursor.schedule", "BeatCursor.recent", "Leader.name"}
 #: What is in these is JSON.
 ENCODED = ("message", "result", "progress", "selection")
 ROOT = f"/admin/{APP}/"
-#: A form's own, which must come back as they are.
-HIDDEN = re.compile('<input type="hidden"[^<>]*>')
+#: A form's own, which must come back as they are, and what a person has just typed into Django's search.
+HIDDEN = re.compile('<input type="hidden"[^<>]*>|<input[^<>]* id="searchbar"[^<>]*>')
 
 #: What is counted: so many rows, or the newest.
 BOUNDED = re.compile(r'LIMIT \d|"id" > ')
@@ -203,6 +203,26 @@ def test_text_that_nobody_can_read_any_more_costs_no_page(root: Client, shop: Be
     spoil()
     walked(root)
     unlinked(root)
+
+
+def test_nothing_that_an_address_says_acts_or_leads_away(root: Client, shop: Bench) -> None:  # noqa: ARG001
+    said = f"{HOSTILE}\r\nX-Odd: 1"
+    many = ("redrive_many", "discard_many")
+    asked = [(page("deadletter", name), each) for name in many for each in ("task", "_changelist_filters")]
+    for model, model_admin in admin.site._registry.items():
+        if model._meta.app_label == APP:
+            name = str(model._meta.model_name)
+            filters: Any = model_admin.list_filter
+            asked += [(page(name), each) for each in ("q", "p", *(one.parameter_name for one in filters))]
+            for odd in (HOSTILE, "../../etc/passwd", "1' OR '1'='1", "_0A"):
+                answer = root.get(page(name, "change", odd), {"_changelist_filters": said})
+                assert answer.status_code == 302
+                assert answer["Location"].startswith("/admin/")
+                assert "X-Odd" not in answer
+    for url, name in asked:
+        answer = root.get(url, {name: said}, follow=True)
+        assert answer.status_code == 200, (url, name)
+        harmless(answer.content.decode())
 
 
 def test_a_row_without_a_page_has_none_that_would_show_its_columns(person: Person, shop: Bench) -> None:  # noqa: ARG001

@@ -32,13 +32,16 @@ def test_the_same_message_fifty_times_after_completion_never_runs_again(
     assert site.rows.refusals(key) == []
 
 
-def test_fifty_copies_at_once_run_once(site: Site, key: str) -> None:
+def test_fifty_copies_at_once_run_once_and_none_is_an_error(site: Site, key: str) -> None:
+    before = {worker: len(worker.text()) for worker in site.workers}
     site.broker.deliver(site.park(tasks.skipping, key), times=50)
 
     site.rows.wait_for(key, State.SUCCEEDED)
     site.broker.wait_until_empty()
     assert site.journal.starts(key) == 1
     assert len(site.rows.effects(key)) == 1
+    for worker, length in before.items():
+        assert "ERROR" not in worker.text()[length:]
 
 
 def test_a_copy_of_a_replaced_call_never_runs_again(site: Site, key: str) -> None:
