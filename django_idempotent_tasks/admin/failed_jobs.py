@@ -123,7 +123,7 @@ def _facts(row: FailedJob, moment: Any) -> list[tuple[str, str]]:
         (_("category"), category_word(row.category)),
         (_("error"), shown(row.error)),
         (_("error signature"), shown(row.signature)),
-        (_("its key went to"), state_word(row.state)),
+        (_("its key went to") if row.digest else _("ended as"), state_word(row.state)),
     ]
     return [(name, value) for name, value in found if value]
 

@@ -9,9 +9,17 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
-from django_idempotent_tasks.models import HourlyCount, IdempotencyKey, RedriveOperation
+from django_idempotent_tasks import redrives
+from django_idempotent_tasks.models import (
+    AnsweredCall,
+    FailedJob,
+    HourlyCount,
+    IdempotencyKey,
+    RedriveOperation,
+)
 from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, page
@@ -147,6 +155,19 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
     row = shop(keys)
     hostile = keys.claimed(Call(Identity(uuid4(), HOSTILE, HOSTILE * 2, None), HOSTILE, HOSTILE, None))
     dead = IdempotencyKey.objects.filter(state=State.FAILED).latest("created_at")
+    keys.store().record_plain(
+        "legacy.mail",
+        "old",
+        attempt=1,
+        state=State.FAILED,
+        failure=a_failure("smtplib.SMTPException"),
+        message=MESSAGE,
+    )
+    job = FailedJob.objects.latest("pk")
+    operation = redrives.begin(Selection(task="shop.tasks.charge"), by="ann", reason=HOSTILE)
+    AnsweredCall.objects.create(
+        digest=row.pk, task_id="call-6", generation=1, state=7, reason=1, due_at=keys.now(hostile)
+    )
     browser.sign_in("root")
     browser.look(dark=look == "dark", phone=look == "phone")
     pages = {
@@ -162,7 +183,12 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
         "redrive": page("deadletter", "redrive", dead.pk),
         "redrive-many": page("deadletter", "redrive_many"),
         "failed-jobs": page("failedjob"),
+        "failed-job": page("failedjob", "change", job.pk),
+        "rerun": page("failedjob", "rerun", job.pk),
         "operations": page("redriveoperation"),
+        "operation": page("redriveoperation", "change", operation.pk),
+        "duplicates": page("duplicateattempt"),
+        "answers": page("answeredcall"),
         "hours": page("hourlycount"),
     }
     for name, address in pages.items():

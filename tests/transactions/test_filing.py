@@ -16,6 +16,7 @@ from django_idempotent_tasks import (
     InvalidKey,
     KeyReused,
     ManualReview,
+    PermanentError,
     dead_letter,
 )
 from django_idempotent_tasks.dead_letters import redrive
@@ -75,6 +76,31 @@ def test_a_filed_call_runs_when_it_is_redriven(till: Till, shop: Counter) -> Non
     sweep_once(till, get_store())
     assert till.deliver_sent(task).result == {"order": 7}
     assert (shop.state, shop.runs, shop.starts[0]["attempt"]) == (State.SUCCEEDED, 1, 1)
+
+
+@MODES
+def test_what_no_database_takes_is_recorded_and_redriven_with_equal_arguments(
+    till: Till, shop: Counter, mode: str
+) -> None:
+    goods: Any = {"text": "a\0b" + "x" * 1021, "list": [[number, ["\ud800"]] for number in range(200)]}
+    given: list[Any] = []
+
+    @till.guarded(mode=mode)
+    def sell(self: Any, order: int, goods: Any) -> None:  # noqa: ARG001
+        given.append(goods)
+        if len(given) == 1:
+            raise PermanentError("a\0b\ud800" + "y" * 5_000_000)
+
+    till.deliver(sell, 7, goods)
+    (job,) = jobs(shop)
+    assert job.description.startswith("a\\x00b?y")
+    assert len(job.description) < 5000
+    assert "\0" not in job.traceback
+    assert redrive(get_store(), shop.row, by="ann").done
+    sweep_once(till, get_store())
+    till.deliver_sent(sell)
+    assert given == [goods, goods]
+    assert shop.state == State.SUCCEEDED
 
 
 @pytest.mark.parametrize("error", [ManualReview("?"), Closed("?")], ids=lambda error: type(error).__name__)
