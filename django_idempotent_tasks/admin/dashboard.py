@@ -212,7 +212,9 @@ def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
     """The way to the periodic runs; without beat there are none."""
     if seen.beat is None:
         return []
-    return [Tile(_("beat: to the periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))]
+    return [
+        Tile(_("beat, with its periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))
+    ]
 
 
 def _leads(is_led: bool) -> str:  # noqa: FBT001  a word for each

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
-from django_idempotent_tasks.models import HourlyCount, IdempotencyKey, RedriveOperation
+from django_idempotent_tasks.models import FailedJob, HourlyCount, IdempotencyKey, RedriveOperation
 from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
@@ -64,6 +64,16 @@ def shop(keys: Keys) -> IdempotencyKey:
             crashes=int(back % 50 == 0),
         )
     return keys.row(stuck)
+
+
+def long_names(keys: Keys) -> IdempotencyKey:
+    """A dead letter whose names have no place where a line may end."""
+    identity = Identity(uuid4(), "cafe-luna", "evt_62283283a2af443d820c", None)
+    task = "example_project.payments.tasks.handle_event"
+    claim = keys.claimed(Call(identity, task, str(uuid4()), MESSAGE))
+    error = "example_project.payments.gateway_client.GatewayUnavailable"
+    assert keys.fail(claim, failure=a_failure(error, "503: the bank is down", signature="c" * 16))
+    return keys.row(claim)
 
 
 def test_a_stuck_key_is_found_understood_and_released(browser: Browser, keys: Keys) -> None:
@@ -146,7 +156,7 @@ def test_permissions_hide_what_they_forbid(browser: Browser, keys: Keys) -> None
 def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: Keys, look: str) -> None:
     row = shop(keys)
     hostile = keys.claimed(Call(Identity(uuid4(), HOSTILE, HOSTILE * 2, None), HOSTILE, HOSTILE, None))
-    dead = IdempotencyKey.objects.filter(state=State.FAILED).latest("created_at")
+    dead = long_names(keys)
     browser.sign_in("root")
     browser.look(dark=look == "dark", phone=look == "phone")
     pages = {
@@ -162,6 +172,7 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
         "redrive": page("deadletter", "redrive", dead.pk),
         "redrive-many": page("deadletter", "redrive_many"),
         "failed-jobs": page("failedjob"),
+        "failed-job": page("failedjob", "change", FailedJob.objects.get(digest=dead.pk).pk),
         "operations": page("redriveoperation"),
         "hours": page("hourlycount"),
     }
