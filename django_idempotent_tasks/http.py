@@ -241,7 +241,7 @@ class JobStatusView(JobView):
         key = self.visible(request, task_id)
         headers = {"Cache-Control": "no-store"}
         if key.state in LIVE:
-            headers["Retry-After"] = str(jobs.retry_after(key))
+            headers["Retry-After"] = str(jobs.look_after(key))
         return JsonResponse(job_document(key), headers=headers)
 
 

@@ -18,6 +18,8 @@ from .stores import get_store
 
 #: Seconds after which a client may ask again, whatever the ledger says.
 SOONEST, LATEST = 1, 10
+#: The most seconds between two looks at a job, which may end or tell how far it is at any time.
+LOOK = 3
 
 #: What a client is told of the result of a job that has none to show.
 _WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
@@ -84,8 +86,13 @@ def cancel(key: IdempotencyKey) -> str:
     return "cancelled" if done else "finishing"
 
 
+def look_after(key: IdempotencyKey) -> int:
+    """Seconds until a look at an unfinished job may tell something new."""
+    return min(retry_after(key), LOOK)
+
+
 def retry_after(key: IdempotencyKey | None) -> int:
-    """Seconds until asking again may tell something new."""
+    """Seconds until the same request, sent again, may be answered otherwise."""
     opens = None if key is None else key.open_at
     if opens is None:
         return SOONEST

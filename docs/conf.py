@@ -22,6 +22,8 @@ html_theme_options = {
     "page_width": "1140px",
     "body_max_width": "none",
 }
+html_static_path = ["style"]
+html_css_files = ["docs.css"]
 html_show_sourcelink = False
 html_copy_source = False
 

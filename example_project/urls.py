@@ -5,8 +5,10 @@ from __future__ import annotations
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="study_plans:index")),
     path("admin/", admin.site.urls),
     path("webhooks/", include("example_project.payments.urls")),
     path("login/", LoginView.as_view(template_name="study_plans/login.html"), name="login"),

@@ -90,20 +90,23 @@ def this_hour(now: datetime) -> dict[str, Count]:
     return {kind: Count(found[kind], found["number"] > CAP) for kind in COLUMNS}
 
 
+def with_this_hour(full: Hours, now: datetime, current: dict[str, Count]) -> Hours:
+    """The full hours, and the one that is not over."""
+    return full | {_floor(now): {kind: current[kind].number for kind in COLUMNS}}
+
+
 def totals(counted: Hours, now: datetime, current: dict[str, Count]) -> list[tuple[str, list[str]]]:
-    """Each kind in this hour, the last full one, 24 hours and 7 days."""
-    names = _names()
-    return [
-        (
-            names[kind],
-            [str(current[kind]), *(f"{_total(counted, now, kind, span):,}" for span in (1, 24, WEEK))],
-        )
-        for kind in COLUMNS
-    ]
+    """Each kind in this hour, the last full one, and in 24 hours and 7 days, of which this is the last."""
+    last = counted.get(_floor(now) - timedelta(hours=1), {})
+    found = []
+    for kind, name in _names().items():
+        spans = [Count(_total(counted, now, kind, span), current[kind].is_bound) for span in (24, WEEK)]
+        found.append((name, [str(current[kind]), f"{last.get(kind, 0):,}", *map(str, spans)]))
+    return found
 
 
 def charts(counted: Hours, now: datetime) -> list[Chart]:
-    """Each kind over 24 hours and over 7 days."""
+    """Each kind over 24 hours and over 7 days, the hour that is not over in the last bar."""
     styles = {"succeeded": "idem-good", "failed": "idem-ill", "duplicates": "idem-odd", "crashes": "idem-ill"}
     return [
         _chart(counted, now, kind, styles[kind], span, step)
@@ -116,7 +119,8 @@ def counted_words(counted: Hours, now: datetime) -> str:
     """How fresh the counts are."""
     if not counted:
         return _(
-            "No hour has been counted yet, so the charts are empty: the sweeper counts one when it is over."
+            "No full hour has been counted yet, so this hour is all there is: the sweeper counts one when it"
+            " is over."
         )
     last = max(counted)
     words = _("Counted up to %(last)s; an hour is counted once it is over, and once more an hour later.")
@@ -133,12 +137,12 @@ def _names() -> dict[str, str]:
 
 
 def _total(counted: Hours, now: datetime, kind: str, span: int) -> int:
-    since = _floor(now) - timedelta(hours=span)
+    since = _first(now, span)
     return sum(row[kind] for hour, row in counted.items() if hour >= since)
 
 
 def _chart(counted: Hours, now: datetime, kind: str, css: str, span: int, step: int) -> Chart:
-    begin = _floor(now) - timedelta(hours=span)
+    begin = _first(now, span)
     starts = [begin + timedelta(hours=number) for number in range(0, span, step)]
     values = [
         sum(counted.get(start + timedelta(hours=part), {}).get(kind, 0) for part in range(step))
@@ -162,6 +166,11 @@ def _bar(number: int, of: int, value: int, most: int, start: datetime) -> Bar:
     return Bar(
         f"{number * width + 0.5:.1f}", f"{HEIGHT - height:.1f}", f"{width - 1:.1f}", f"{height:.1f}", title
     )
+
+
+def _first(now: datetime, span: int) -> datetime:
+    """The first of so many hours, the last of which is not over."""
+    return _floor(now) - timedelta(hours=span - 1)
 
 
 def _floor(moment: datetime) -> datetime:

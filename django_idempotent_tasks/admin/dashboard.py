@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -19,14 +20,14 @@ from ..management.counts import Count
 from ..management.sentences import lease
 from ..management.status import Status, findings, look
 from ..management.text import since, span
-from ..models import HourlyCount, IdempotencyKey
+from ..models import Dashboard, HourlyCount, IdempotencyKey
 from ..states import State
-from .charts import busiest, charts, counted_words, hours, this_hour, totals
+from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
 from .ledger import alias, now, store
 from .progress import bar
 from .readonly import ReadOnlyAdmin
 from .rows import has
-from .wording import at, cell, state_word
+from .wording import at, cell, dotted, state_word
 
 #: Running keys that are listed.
 SHOWN = 20
@@ -105,18 +106,12 @@ class Tile:
 
 @admin.register(HourlyCount)
 class HourlyCountAdmin(ReadOnlyAdmin):
-    """Totals of an hour, and the dashboard that shows them."""
+    """Totals of an hour."""
 
     list_display = ("when", "task_shown", "created", "succeeded", "failed", "duplicates", "crashes")
     list_filter = ()
     ordering = ("-hour", "task")
     list_display_links = None
-
-    def get_urls(self) -> list[Any]:
-        return [
-            path("dashboard/", self.admin_site.admin_view(self.dashboard), name=NAME),
-            *super().get_urls(),
-        ]
 
     @admin.display(description=gettext_lazy("hour"))
     def when(self, row: HourlyCount) -> str:
@@ -126,26 +121,40 @@ class HourlyCountAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: HourlyCount) -> str:
         """The task's full name; empty: the hour was counted."""
-        return cell(row.task) if row.task else "-"
+        return dotted(row.task) if row.task else "-"
+
+
+@admin.register(Dashboard)
+class DashboardAdmin(ReadOnlyAdmin):
+    """One page in the place of a list."""
+
+    def get_urls(self) -> list[Any]:
+        """The page by its own name, and by that which the admin's menu asks for."""
+        view = self.admin_site.admin_view(self.dashboard)
+        return [path("", view, name=NAME), path("", view, name=f"{NAME}_changelist")]
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return has(request, "view_idempotencykey")
 
     def dashboard(self, request: HttpRequest) -> HttpResponse:
         """The page; for those who may see keys."""
-        if not has(request, "view_idempotencykey"):
+        if not self.has_view_permission(request):
             raise PermissionDenied
         seen, moment = look(store()), now(request)
-        counted = hours(moment)
+        current, full = this_hour(moment), hours(moment)
+        counted = with_this_hour(full, moment, current)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": _("Idempotent tasks: what needs a person, and what goes on"),
+            "title": _("Dashboard: what needs a person, and what goes on"),
             "media": self.media,
             "findings": _findings(request, seen),
             "tiles": _tiles(request, seen),
             "running": _running(moment),
             "charts": charts(counted, moment),
-            "totals": totals(counted, moment, this_hour(moment)),
+            "totals": totals(counted, moment, current),
             "columns": [_("this hour, so far"), _("last full hour"), _("24 hours"), _("7 days")],
-            "counted": counted_words(counted, moment),
+            "counted": counted_words(full, moment),
             "tasks": busiest(moment),
         }
         request.current_app = self.admin_site.name
@@ -203,11 +212,13 @@ def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
     """The way to the periodic runs; without beat there are none."""
     if seen.beat is None:
         return []
-    return [Tile(_("beat: periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))]
+    return [
+        Tile(_("beat, with its periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))
+    ]
 
 
 def _leads(is_led: bool) -> str:  # noqa: FBT001  a word for each
-    return _("leads") if is_led else _("nobody leads")
+    return _("has a leader") if is_led else _("no leader")
 
 
 def _lag(seen: Status) -> str:
@@ -230,7 +241,7 @@ def _running(moment: datetime) -> list[dict[str, str]]:
         {
             "url": reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.pk]),
             "key": cell(row.key_text),
-            "task": cell(row.task),
+            "task": dotted(row.task),
             "holder": cell(row.owner),
             "attempt": str(row.attempts),
             "elapsed": since(row.started_at, moment),

@@ -37,7 +37,7 @@ from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, timeline
 from .window import Windowed, newest
-from .wording import at, block, category_word, cell, shown, state_word
+from .wording import at, block, category_word, cell, dotted, shown, state_word
 
 
 @admin.register(DeadLetter)
@@ -46,10 +46,10 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     list_display = (
         "key",
-        "task_shown",
         "error",
-        "state_shown",
         "ended",
+        "task_shown",
+        "state_shown",
         "attempts",
         "category_shown",
         "scope_shown",
@@ -172,7 +172,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: DeadLetter) -> str:
         """The task's full name."""
-        return cell(row.task)
+        return dotted(row.task)
 
     @admin.display(description=gettext_lazy("scope"))
     def scope_shown(self, row: DeadLetter) -> str:
@@ -192,7 +192,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("last error"))
     def error(self, row: DeadLetter) -> str:
         """Class and message."""
-        return cell(decode_error(row.result))
+        return dotted(decode_error(row.result))
 
     @admin.display(description=gettext_lazy("ended"))
     def ended(self, row: DeadLetter) -> str:

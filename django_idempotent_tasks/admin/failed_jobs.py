@@ -22,7 +22,7 @@ from .reruns import Rerun
 from .rows import has
 from .timeline import attempts_beside
 from .window import Windowed, newest
-from .wording import ago, at, block, category_word, cell, shown, state_word
+from .wording import ago, at, block, category_word, cell, dotted, shown, state_word
 
 
 @admin.register(FailedJob)
@@ -73,7 +73,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: FailedJob) -> str:
         """The task's full name."""
-        return cell(row.task)
+        return dotted(row.task)
 
     @admin.display(description=gettext_lazy("key"))
     def key_shown(self, row: FailedJob) -> str:

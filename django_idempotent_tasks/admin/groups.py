@@ -12,7 +12,7 @@ from django.db import connections
 from ..models import FailedJob
 from .ledger import alias
 from .waiting import dead_letters
-from .wording import cell
+from .wording import dotted
 
 #: Dead letters that are looked at, and groups that are shown.
 BOUND, SHOWN = 100_000, 10
@@ -75,5 +75,5 @@ def _group(row: Any, job: FailedJob | None) -> Group:
         for window, number in zip(WINDOWS, row[1:4], strict=True)
     ]
     every = urlencode({"signature": signature})
-    error, task = (signature, "") if job is None else (cell(job.error), cell(job.task))
+    error, task = (signature, "") if job is None else (dotted(job.error), dotted(job.task))
     return Group(error, task, every, [*cells, (int(row[4]), every)])

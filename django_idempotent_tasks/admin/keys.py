@@ -26,7 +26,7 @@ from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, refused, timeline
 from .window import Windowed, newest, of_state
-from .wording import ago, at, block, cell, reason_word, shown, state_word
+from .wording import ago, at, block, cell, dotted, reason_word, shown, state_word
 
 Facts = list[tuple[str, str]]
 
@@ -76,7 +76,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: IdempotencyKey) -> str:
         """The task's full name."""
-        return cell(row.task)
+        return dotted(row.task)
 
     @admin.display(description=gettext_lazy("scope"))
     def scope_shown(self, row: IdempotencyKey) -> str:
@@ -90,6 +90,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: IdempotencyKey) -> dict[str, Any]:
         moment, jobs = now(request), failures(row)
+        calls = refused(row, moment)
         sees = has(request, "view_payload")
         return {
             "answer": why_not_run(row, moment),
@@ -97,7 +98,8 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
             "letter_url": _letter_url(request, row),
             "facts": facts(row, moment),
             "events": timeline(row, jobs, moment),
-            "refused": refused(row, moment),
+            "refused": calls,
+            "has_refused": bool(calls or row.duplicates),
             "job_links": has(request, "view_failedjob"),
             "sees_payload": sees,
             "arguments": block(call_text(row.task, row.message)) if sees else "",

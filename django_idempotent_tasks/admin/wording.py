@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -13,6 +15,7 @@ from ..states import Category, Reason, State
 
 #: Characters of a column of a list.
 CELL = 120
+_MAY_BREAK = SafeString(".<wbr>")
 
 _STATES = {
     State.PENDING: gettext_noop("pending"),
@@ -54,6 +57,11 @@ def cell(text: object) -> str:
     """The same, as long as a column of a list is."""
     line = shown(text)
     return line if len(line) <= CELL else f"{line[: CELL - 1]}…"
+
+
+def dotted(text: object) -> SafeString:
+    """The same, which a narrow column may break after a dot."""
+    return format_html_join(_MAY_BREAK, "{}", ((part,) for part in cell(text).split(".")))
 
 
 def block(text: object) -> str:

@@ -15,7 +15,7 @@ if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
 from .beat import BeatCursor
 from .duplicates import DuplicateAttempt
 from .failures import DEAD, DeadLetter, FailedJob
-from .hourly import HourlyCount
+from .hourly import Dashboard, HourlyCount
 from .leader import Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
@@ -24,6 +24,7 @@ __all__ = [
     "DEAD",
     "AnsweredCall",
     "BeatCursor",
+    "Dashboard",
     "DeadLetter",
     "DuplicateAttempt",
     "FailedJob",

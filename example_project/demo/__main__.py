@@ -83,6 +83,7 @@ def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Rep
 
 def _keep(stage: Stage, password: str) -> None:
     print(f"  admin     http://{stage.web_address}/admin/   login admin, password {password}")
+    print(f"  a button  http://{stage.web_address}/study-plans/   to click twice; the same login")
     print(f"  logs      {stage.home}")
     print("  Ctrl-C stops everything.", flush=True)
     with suppress(KeyboardInterrupt):

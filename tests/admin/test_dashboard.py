@@ -18,7 +18,7 @@ from tests.admin.test_keys import hostile_key, inert
 from tests.doors.test_command_idem import Keys
 
 pytestmark = pytest.mark.django_db
-URL = "/admin/django_idempotent_tasks/hourlycount/dashboard/"
+URL = "/admin/django_idempotent_tasks/dashboard/"
 
 
 def test_what_needs_a_person_comes_first_and_leads_to_its_list(root: Client, keys: Keys) -> None:
@@ -70,12 +70,15 @@ def test_charts_and_tables_are_of_hourly_counts(root: Client, keys: Keys) -> Non
 
 def test_the_hour_that_is_not_over_is_counted_live(root: Client, keys: Keys) -> None:
     dead(keys)
-    assert keys.complete(keys.claimed())
+    assert keys.complete(claim := keys.claimed())
     shown = root.get(URL)
     assert [numbers for _name, numbers in shown.context["totals"]] == [
-        [number, "0", "0", "0"] for number in ("1", "1", "0", "0")
+        [number, "0", number, number] for number in ("1", "1", "0", "0")
     ]
-    assert "the charts are empty" in shown.content.decode()
+    day, week = shown.context["charts"][0], shown.context["charts"][4]
+    assert [bar.title for bar in day.bars] == [f"{keys.now(claim):%Y-%m-%d %H}:00: 1"]
+    assert len(week.bars) == 1
+    assert "this hour is all there is" in shown.content.decode()
 
 
 def test_discarded_ones_are_counted_apart_and_wait_for_nobody(root: Client, keys: Keys) -> None:
@@ -101,6 +104,15 @@ def test_it_takes_a_bounded_number_of_statements(root: Client, keys: Keys) -> No
     root.get(URL)
     with at_most(21):
         root.get(URL)
+
+
+def test_the_admin_s_first_page_and_menu_lead_those_to_it_who_may_see_keys(
+    root: Client, person: Person
+) -> None:
+    for start in ("/admin/", page("hourlycount")):
+        assert f'href="{URL}"' in root.get(start).content.decode()
+    assert URL not in person("view_hourlycount").get("/admin/").content.decode()
+    assert URL in person("view_idempotencykey", name="eve").get("/admin/").content.decode()
 
 
 def test_the_index_of_the_app_leads_to_it(root: Client) -> None:

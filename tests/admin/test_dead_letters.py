@@ -52,7 +52,7 @@ def test_groups_count_by_error_and_age_and_lead_to_the_list_that_they_count(root
     keys.in_columns(old, finished_at=keys.now(old) - timedelta(hours=30))
     dead(keys, error="shop.Declined", signature="b" * 16)
     rows = root.get(page(DEAD)).context["groups"].rows
-    assert [(row.error, [number for number, _query in row.cells]) for row in rows] == [
+    assert [(row.error.replace("<wbr>", ""), [number for number, _query in row.cells]) for row in rows] == [
         ("shop.Timeout", [1, 1, 2, 2]),
         ("shop.Declined", [1, 1, 1, 1]),
     ]

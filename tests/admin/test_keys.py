@@ -68,8 +68,15 @@ def test_a_held_key_is_told_by_its_holder_its_attempt_its_lease_and_what_happens
     assert "lease 39 s left" in shown.context["answer"] or "lease 40 s left" in shown.context["answer"]
     assert "should it fall silent" in shown.context["next"]
     assert [each["task_id"] for each in shown.context["refused"]] == ["refused-call"]
+    assert "Why was a call of this key not run?" in shown.content.decode()
     with shifted(99):
         assert "has fallen silent" in root.get(page(KEY, "change", claim.digest)).context["answer"]
+
+
+def test_a_key_of_which_no_call_was_refused_is_not_asked_why(root: Client, keys: Keys) -> None:
+    shown = root.get(page(KEY, "change", keys.claimed().digest)).content.decode()
+    assert "What a call of this key meets now" in shown
+    assert "not run?" not in shown
 
 
 def test_each_state_has_an_answer_and_the_attempts_are_in_order(root: Client, keys: Keys) -> None:

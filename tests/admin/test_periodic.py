@@ -28,7 +28,7 @@ from tests.beat.conftest import bench
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["bench"]
 LIST = page("beatcursor")
-DASHBOARD = "/admin/django_idempotent_tasks/hourlycount/dashboard/"
+DASHBOARD = "/admin/django_idempotent_tasks/dashboard/"
 
 
 @pytest.fixture

@@ -74,6 +74,16 @@ def shop(keys: Keys) -> IdempotencyKey:
     return keys.row(stuck)
 
 
+def long_names(keys: Keys) -> IdempotencyKey:
+    """A dead letter whose names have no place where a line may end."""
+    identity = Identity(uuid4(), "cafe-luna", "evt_62283283a2af443d820c", None)
+    task = "example_project.payments.tasks.handle_event"
+    claim = keys.claimed(Call(identity, task, str(uuid4()), MESSAGE))
+    error = "example_project.payments.gateway_client.GatewayUnavailable"
+    assert keys.fail(claim, failure=a_failure(error, "503: the bank is down", signature="c" * 16))
+    return keys.row(claim)
+
+
 def test_a_stuck_key_is_found_understood_and_released(browser: Browser, keys: Keys) -> None:
     row = shop(keys)
     browser.sign_in("root")
@@ -154,7 +164,7 @@ def test_permissions_hide_what_they_forbid(browser: Browser, keys: Keys) -> None
 def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: Keys, look: str) -> None:
     row = shop(keys)
     hostile = keys.claimed(Call(Identity(uuid4(), HOSTILE, HOSTILE * 2, None), HOSTILE, HOSTILE, None))
-    dead = IdempotencyKey.objects.filter(state=State.FAILED).latest("created_at")
+    dead = long_names(keys)
     keys.store().record_plain(
         "legacy.mail",
         "old",
@@ -183,7 +193,8 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
         "redrive": page("deadletter", "redrive", dead.pk),
         "redrive-many": page("deadletter", "redrive_many"),
         "failed-jobs": page("failedjob"),
-        "failed-job": page("failedjob", "change", job.pk),
+        "failed-job": page("failedjob", "change", FailedJob.objects.get(digest=dead.pk).pk),
+        "plain-job": page("failedjob", "change", job.pk),
         "rerun": page("failedjob", "rerun", job.pk),
         "operations": page("redriveoperation"),
         "operation": page("redriveoperation", "change", operation.pk),

@@ -106,9 +106,12 @@ def test_two_clicks_one_job_its_progress_its_end_and_another_one(site: Site) -> 
     assert all("409" in one for one in browser.complaints)
 
     site.work()
-    site.shows("running, attempt 1")
+    site.shows("writing week 1")
+    assert "running, attempt 1" in browser.text
+    assert "Algebra, week 1" not in browser.text
     site.author.weeks[1].set()
     site.shows("writing week 2")
+    site.shows("Algebra, week 1, for Ada")  # without a reload
     bar = browser.driver.find_element("css selector", "progress")
     assert (bar.get_property("value"), bar.get_property("max")) == (1, 3)
     browser.press("Cancel")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_a_json_client_is_answered_in_json_and_follows_the_job(desk: Desk) -> No
     assert second.json()["job"]["id"] == first.json()["id"]
     assert desk.client.get(first["Location"]).json()["state"] == "pending"
     assert desk.client.post(first.json()["cancel_url"]).json()["state"] == "cancelled"
+
+
+def test_a_running_job_is_looked_at_soon_however_long_its_lease_is(desk: Desk) -> None:
+    job = desk.click(**JSON)
+    now = row().created_at
+    IdempotencyKey.objects.update(state=State.RUNNING, open_at=now + timedelta(seconds=60))
+    assert desk.client.get(job["Location"])["Retry-After"] == "3"
+    assert desk.click(**JSON)["Retry-After"] == "10"
+    assert "a worker has begun" in desk.look()
+
+
+def test_the_site_begins_at_the_plans(desk: Desk) -> None:
+    assert desk.client.get("/")["Location"] == "/study-plans/"
 
 
 def test_nothing_of_a_school_is_for_the_teachers_of_another(desk: Desk) -> None:
