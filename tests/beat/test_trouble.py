@@ -8,118 +8,12 @@ from typing import Any
 
 import pytest
 from celery.beat import Service
-from django.db import OperationalError, connection, connections
+from django.db import connection
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from django_idempotent_tasks import schedulers
-from django_idempotent_tasks.beat import duty
 from django_idempotent_tasks.exceptions import ConfigurationError
-from django_idempotent_tasks.models import Leader
-from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import EPOCH, Bench
-from tests.support.waiting import eventually
-
-
-def test_a_standby_sends_nothing_and_takes_over_when_the_lease_is_over(bench: Bench) -> None:
-    bench.every(10)
-    leader, standby = bench.beat(), bench.beat()
-    bench.tick(leader)
-    for _ in range(3):
-        assert bench.tick(standby, after=5, leads=False) <= 5
-    assert bench.sent() == []
-    with shifted(duty.LEASE + 1):
-        bench.tick(standby, leads=False)
-    assert bench.sent() == [10]
-
-
-def test_a_clean_stop_hands_the_lead_over_at_once(bench: Bench) -> None:
-    leader, standby = bench.beat(), bench.beat()
-    bench.tick(leader, leads=False)
-    bench.tick(standby, leads=False)
-    assert Leader.objects.get(name="beat").holder == leader.holder
-    leader.close()
-    bench.tick(standby, leads=False)
-    assert Leader.objects.get(name="beat").holder == standby.holder
-    leader.close()
-    assert Leader.objects.get(name="beat").holder == standby.holder
-
-
-def test_a_lease_that_was_lost_is_noticed_and_no_error(bench: Bench) -> None:
-    first, second = bench.beat(), bench.beat()
-    bench.tick(first, second)
-    assert bench.tick(first, leads=False) == duty.STANDBY
-    assert (first._leads, second._leads) == (False, True)
-
-
-def test_the_rest_between_ticks_is_shorter_than_the_lease_whatever_was_configured(bench: Bench) -> None:
-    bench.app.conf.beat_max_loop_interval = 300
-    bench.every(3600)
-    assert bench.tick(bench.beat()) <= duty.LEASE / 3
-
-
-def test_a_database_that_goes_away_is_a_rest_and_nothing_is_lost_or_sent_twice(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.every(10)
-    beat = bench.beat()
-    bench.tick(beat)
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise OperationalError
-
-    for where in (
-        "schedulers.database_now",
-        "schedulers.place",
-        "beat.dispatch._count",
-        "beat.dispatch._take_note",
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"django_idempotent_tasks.{where}", fail)
-            beat._read_at = 0.0
-            assert bench.tick(beat, after=10) <= 5
-        bench.tick(beat, after=3)
-    assert bench.sent() == [10, 20, 30, 40, 50]
-
-
-def test_a_connection_that_was_cut_between_two_ticks_costs_nothing(bench: Bench) -> None:
-    if connection.vendor == "sqlite":
-        pytest.skip("there is no connection to cut")
-    asks, cuts = {
-        "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%s)"),
-        "mysql": ("SELECT connection_id()", "KILL %s"),
-    }[connection.vendor]
-    bench.every(10)
-    beat = bench.beat()
-    bench.tick(beat)
-    with connection.cursor() as cursor:
-        cursor.execute(asks)
-        pid = cursor.fetchone()[0]
-    killer = connection.copy()
-    with killer.cursor() as cursor:
-        cursor.execute(cuts, [pid])
-    killer.close()
-    bench.now += timedelta(seconds=10)
-    assert bench.look(beat) == 5
-    assert bench.sent() == [10]
-
-
-def test_a_beat_that_starts_without_a_database_waits_for_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.every(10)
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise OperationalError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(connections["default"]), "ensure_connection", fail)
-        connection.close()
-        beat = bench.beat()
-        assert beat.tick() == schedulers.REST
-    bench.tick(beat)
-    bench.tick(beat, after=10)
-    assert bench.sent() == [10]
-
 
 WHERE = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
 
@@ -276,42 +170,6 @@ class Elsewhere:
 
     def db_for_write(self, model: Any, **_: Any) -> str | None:
         return "sqlite" if model._meta.app_label == "django_celery_beat" else None
-
-
-def test_a_server_that_closes_idle_connections_makes_neither_a_silence_nor_a_loop_of_errors(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    if connection.vendor != "mysql":
-        pytest.skip("wait_timeout is MariaDB's and MySQL's")
-    bench.cron("*")
-    beat, standby = bench.beat(), bench.beat()
-    bench.tick(beat)
-    watcher = connection.copy()
-    for _ in range(2):
-        let_it_time_out(watcher)
-        bench.now += timedelta(seconds=60)
-        beat._renew_at = 0.0
-        assert beat.tick() == duty.PACE
-    let_it_time_out(watcher)
-    assert standby.tick() == duty.STANDBY
-    watcher.close()
-    assert bench.sent() == [60, 120]
-    assert "Beat cannot use the database" not in caplog.text
-
-
-def let_it_time_out(watcher: Any) -> None:
-    """The server closes this process's connection, as it does after wait_timeout seconds without a word."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET SESSION wait_timeout = 1")
-        cursor.execute("SELECT connection_id()")
-        (known,) = cursor.fetchone()
-
-    def is_gone() -> bool:
-        with watcher.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM information_schema.processlist WHERE id = %s", [known])
-            return bool(cursor.fetchone()[0] == 0)
-
-    eventually(is_gone, "the server has closed it")
 
 
 @pytest.mark.parametrize("is_aware", [True, False])
