@@ -84,5 +84,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed and report.when == "call":
         for worker in Worker.living:
-            report.sections.append((f"log of {worker.name}", worker.tail()))
+            report.sections.append((f"log of {worker.name}", worker.last_words()))
     return report

@@ -44,7 +44,7 @@ class Worker:
             self._process = subprocess.Popen(
                 self.command(),
                 cwd=ROOT,
-                env={**os.environ, **self._environment},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -116,6 +116,15 @@ class Worker:
     def tail(self, lines: int = 40) -> str:
         """The end of its log."""
         return "\n".join(self.text().splitlines()[-lines:])
+
+    def last_words(self) -> str:
+        """The end of its log, where its children say in which line they were; they do not live to do more."""
+        asked = self.children() if self.is_alive else []
+        for pid in asked:
+            send_signal(pid, signal.SIGABRT)
+        with contextlib.suppress(AssertionError):
+            eventually(lambda: not set(asked) & set(self.children()), "its children have spoken", within=5)
+        return self.tail(40 + 40 * len(asked))
 
     def wait_for_log(self, words: str, *, within: float = 30.0) -> None:
         """Wait until it has logged these words."""
