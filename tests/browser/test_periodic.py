@@ -56,7 +56,7 @@ def weekdays() -> Any:
 def test_an_entry_is_found_from_the_dashboard_and_run_by_hand(browser: Browser, shop: Bench) -> None:
     browser.sign_in("root")
     browser.open(reverse("admin:django_idempotent_tasks_dashboard"))
-    browser.follow("beat: periodic runs")
+    browser.follow("beat, with its periodic runs")
     assert "stands by for" in browser.text
     browser.follow("Reconcile payments")
     shop.post.arrived()
