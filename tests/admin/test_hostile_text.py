@@ -26,6 +26,7 @@ from django_idempotent_tasks import redrives
 from django_idempotent_tasks.message import Message
 from django_idempotent_tasks.models import (
     AnsweredCall,
+    Dashboard,
     DeadLetter,
     DuplicateAttempt,
     FailedJob,
@@ -174,6 +175,7 @@ def test_nothing_acts_on_any_page(root: Client, shop: Bench) -> None:  # noqa: A
     spoil(but=ENCODED)
     pages = walked(root)
     ours = {each.name for part in admin.site.get_urls() for each in getattr(part, "url_patterns", [])}
+    ours -= {f"{APP}_dashboard_changelist"}  # the dashboard by the name that the menu asks for
     missed = {name for name in ours - set(pages) if str(name).startswith(APP)}
     assert {str(name).rpartition("_")[2] for name in missed} <= {"add", "delete", "history", "change"}
     assert f"{APP}_beatcursor_run_now" in pages
@@ -210,7 +212,7 @@ def test_nothing_that_an_address_says_acts_or_leads_away(root: Client, shop: Ben
     many = ("redrive_many", "discard_many")
     asked = [(page("deadletter", name), each) for name in many for each in ("task", "_changelist_filters")]
     for model, model_admin in admin.site._registry.items():
-        if model._meta.app_label == APP:
+        if model._meta.app_label == APP and model is not Dashboard:
             name = str(model._meta.model_name)
             filters: Any = model_admin.list_filter
             asked += [(page(name), each) for each in ("q", "p", *(one.parameter_name for one in filters))]
@@ -243,12 +245,13 @@ def test_what_is_decided_is_logged_on_one_line_whatever_was_written(
     monday = "Monday\nWARNING root released everything"
     asked = [page("deadletter", "redrive_many") + "?category=2"]
     asked += [page("beatcursor", "run_now", PeriodicTask.objects.get(name=HOSTILE).pk)]
+    running = IdempotencyKey.objects.filter(state=State.RUNNING).order_by("pk")
     for model, name, rows in (
-        ("deadletter", "discard", DeadLetter.objects.all()[:1]),
+        ("deadletter", "discard", DeadLetter.objects.filter(state=State.FAILED)[:1]),
         ("deadletter", "resolve", DeadLetter.objects.filter(state=State.REVIEW)),
         ("failedjob", "rerun", FailedJob.objects.filter(digest=None)),
-        ("idempotencykey", "release", IdempotencyKey.objects.filter(state=State.RUNNING)[:1]),
-        ("idempotencykey", "cancel", IdempotencyKey.objects.filter(state=State.RUNNING)[1:2]),
+        ("idempotencykey", "release", running[:1]),
+        ("idempotencykey", "cancel", running[1:2]),
     ):
         asked += [page(model, name, row.pk) for row in rows]
     caplog.clear()
