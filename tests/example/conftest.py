@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from celery import current_app
 
 from example_project.gateway.server import Behaviour, GatewayServer
 from example_project.payments.models import Tenant
@@ -21,6 +22,16 @@ def example_settings(settings: Settings) -> Settings:
     settings.WEBHOOK_MAX_BYTES = 4096
     settings.GATEWAY_TIMEOUT = 5.0
     return settings
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """Tasks run where they are called."""
+    conf = current_app.conf
+    before = conf.task_always_eager
+    conf.task_always_eager = True
+    yield
+    conf.task_always_eager = before
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from celery import current_app
 from celery.schedules import crontab
 from django.utils import timezone
 
@@ -21,15 +19,6 @@ from example_project.payments.models import Charge, Payment, Status, Tenant
 
 pytestmark = pytest.mark.usefixtures("eager", "gateway", "tenant")
 DUE = "2026-01-05T03:30:00+00:00"
-
-
-@pytest.fixture
-def eager() -> Iterator[None]:
-    conf = current_app.conf
-    before = conf.task_always_eager
-    conf.task_always_eager = True
-    yield
-    conf.task_always_eager = before
 
 
 def as_beat(task: Any, due: str = DUE) -> Any:

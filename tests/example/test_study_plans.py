@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
-from celery import current_app
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import OperationalError
@@ -28,15 +26,6 @@ JSON = {"Accept": "application/json"}
 def _quick(example_settings: Settings) -> None:
     example_settings.STUDY_PLAN_SECONDS = 0
     example_settings.LOGIN_URL = "login"
-
-
-@pytest.fixture
-def eager() -> Iterator[None]:
-    conf = current_app.conf
-    before = conf.task_always_eager
-    conf.task_always_eager = True
-    yield
-    conf.task_always_eager = before
 
 
 class Desk:
