@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.crash.conftest import ALIASES, APPS
 from tests.crash.scenarios import FILES, SCENARIOS, Scenario, before_effects, spots_of
 from tests.crash.world import DEAD, die
-from tests.support.glitch import Glitch, Spot
+from tests.support.glitch import Glitch, Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
@@ -24,6 +26,11 @@ def die_at(spots: list[Spot], scenario: Scenario, alias: str) -> list[str]:
         stage.recover()
         found += [f"death at {spot}: {fault}" for fault in stage.faults(scenario.ends)]
     return found
+
+
+def test_a_module_that_has_moved_is_missed_aloud(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"moved\.py"):
+        files_of(tmp_path / "moved.py")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)

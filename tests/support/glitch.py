@@ -73,9 +73,21 @@ class Glitch:
 
 
 def files_of(*places: Path, without: Iterable[str] = ()) -> frozenset[str]:
-    """Python files and those in folders, as tracebacks name them, but for some names."""
-    paths = [path for place in places for path in ([place] if place.is_file() else place.glob("*.py"))]
+    """Python files and those in folders, as tracebacks name them, but for some names.
+
+    Raises :class:`FileNotFoundError` for a place that is not there: a module that moves must not leave
+    the suites that strike at its lines without a word.
+    """
+    paths = [path for place in places for path in _python_files(place)]
     return frozenset(str(path) for path in paths if path.name not in set(without))
+
+
+def _python_files(place: Path) -> list[Path]:
+    files = [place] if place.is_file() else [*place.glob("*.py")]
+    if not files:
+        msg = f"{place} is neither a file nor a folder with Python files."
+        raise FileNotFoundError(msg)
+    return files
 
 
 def raising(error: Callable[[], BaseException]) -> Callable[[], NoReturn]:

@@ -11,8 +11,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connections
 
 from django_idempotent_tasks.states import State
-from tests.crash.scenarios import FILES, TRANSACTIONS, first_visits
-from tests.support.glitch import Glitch, Spot, raising
+from tests.crash.scenarios import FILES, PACKAGE, TRANSACTIONS, first_visits
+from tests.support.glitch import Glitch, Spot, files_of, raising
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, End, Till
 
@@ -161,8 +161,8 @@ def test_a_signal_as_the_transaction_begins_or_ends(
 def test_a_signal_inside_the_claim_or_the_completion(
     till: Till, shop: Counter, faults_of: Callable[[Struck, Spot], list[str]]
 ) -> None:
-    stores = frozenset(file for file in FILES if "/stores/" in file or file.endswith("atomic_ledger.py"))
-    struck = Struck(till, shop, stores, redelivered=False)
+    statements = files_of(PACKAGE / "atomic_ledger.py", PACKAGE / "stores", without=["clock.py"])
+    struck = Struck(till, shop, statements, redelivered=False)
     see(struck, struck.spots(), faults_of)
 
 
