@@ -28,8 +28,6 @@ from .stores import get_store
 
 ID = "django_idempotent_tasks"
 
-#: The app with the periodic tasks.
-
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
 

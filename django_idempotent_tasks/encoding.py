@@ -83,12 +83,6 @@ def decode_result(text: str | None) -> Any:
     return None if text is None else wire.loads(text)
 
 
-def encode_error(error: BaseException) -> str:
-    """Class and message of an exception, also of one that cannot be printed."""
-    kind = type(error)
-    return error_text(f"{kind.__module__}.{kind.__qualname__}", describe(error))
-
-
 def error_text(error: str, message: str) -> str:
     """An error by its class and message, as a key's row keeps it."""
     return json.dumps({"error": error, "message": message})

@@ -45,17 +45,3 @@ class Category(IntEnum):
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})
-
-#: From each state, where one statement may move the key. Claims of finished keys by another call
-#: go back to RUNNING (or PENDING when reserved); redrive goes back to PENDING.
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.PENDING: frozenset({State.RUNNING, State.SUCCEEDED, State.RETRY, State.FAILED, State.CANCELLED}),
-    State.RUNNING: frozenset(
-        {State.RUNNING, State.RETRY, State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED}
-    ),
-    State.RETRY: frozenset({State.RUNNING, State.SUCCEEDED, State.RETRY, State.FAILED, State.CANCELLED}),
-    State.SUCCEEDED: frozenset({State.RUNNING, State.PENDING, State.SUCCEEDED}),
-    State.FAILED: frozenset({State.RUNNING, State.PENDING, State.SUCCEEDED}),
-    State.REVIEW: frozenset({State.PENDING, State.SUCCEEDED, State.FAILED}),
-    State.CANCELLED: frozenset({State.RUNNING, State.PENDING, State.SUCCEEDED}),
-}

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from django_idempotent_tasks.encoding import decode_error, decode_result, encode_error, encode_result
+from django_idempotent_tasks.encoding import decode_error, decode_result, describe, encode_result, error_text
 
 LIMIT = 1000
 
@@ -98,7 +98,7 @@ def test_nan_is_replayed_as_nan() -> None:
     ids=["plain", "hostile", "unprintable", "long"],
 )
 def test_every_error_is_recorded_in_one_bounded_line(error: Exception, recorded: str) -> None:
-    text = encode_error(error)
+    text = error_text(f"builtins.{type(error).__name__}", describe(error))
     assert text.isascii()
     assert recorded in decode_error(text)
     assert len(decode_error(text)) < 5000
