@@ -41,7 +41,7 @@ def beat_problem() -> str | None:
     """Why our beat cannot run here, and the remedy; None when it can."""
     if not apps.is_installed(BEAT):
         return (
-            "Beat needs django-celery-beat: pip install 'django-idempotent-tasks[beat]', add"
+            "Beat needs django-celery-beat: install this package with its extra [beat], add"
             f" {BEAT!r} to INSTALLED_APPS and migrate."
         )
     periodic = router.db_for_write(apps.get_model(BEAT, "PeriodicTask"))

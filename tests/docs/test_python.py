@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,29 @@ def _models(source: str) -> dict[str, str]:
 
 def _docstring(node: ast.ClassDef) -> ast.stmt | None:
     return node.body[0] if ast.get_docstring(node) is not None else None
+
+
+#: What only defines: a module of a project is imported by every command, on a database without tables too.
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+
+
+def test_what_pages_put_into_modules_of_a_project_calls_nothing_when_it_is_imported() -> None:
+    modules = [block for page in PAGES for block in blocks(page) if (block.file or "").startswith("shop/")]
+    for block in modules:
+        calls = [node for node in ast.parse(block.text).body if not isinstance(node, _DEFINITIONS)]
+        assert not calls, f"{block.where}: {ast.unparse(calls[0])}"
+        assert ".delay" not in "".join(map(ast.unparse, _assigned(block.text))), block.where
+    assert modules
+
+
+def _assigned(source: str) -> list[ast.expr]:
+    return [node.value for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+
+
+def test_pages_install_the_package_from_where_it_is() -> None:
+    """The name is not ours in any public index: whoever registers it would be installed."""
+    by_name = re.compile(r"pip install [^\n]*[ \"']django-idempotent-tasks")
+    assert not [name_of(page) for page in PAGES if by_name.search(page.read_text())]
 
 
 def test_few_examples_are_left_out() -> None:
