@@ -14,12 +14,13 @@ from . import heartbeat, signals
 from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import Delivery
-from .endings import is_shutdown, struck_by
+from .endings import cause_of, struck_by
 from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
 from .progress import Progress, encode_progress
+from .raised import is_a, is_shutdown
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back
 from .settlement import Settlement
@@ -133,8 +134,8 @@ class LeasedAttempt(Attempt):
             raise
 
     def _says_that_nothing_happened(self, error: BaseException) -> bool:
-        cause = error.exc if isinstance(error, Retry) else error
-        return isinstance(cause, BaseException) and self._judged(cause) is Judgement.TRANSIENT
+        cause = cause_of(error) if is_a(error, Retry) else error
+        return cause is not None and self._judged(cause) is Judgement.TRANSIENT
 
     @contextmanager
     def completing(self) -> Iterator[Done]:
@@ -151,7 +152,7 @@ class LeasedAttempt(Attempt):
                 self.settlement.complete_once(done.result)
         except BaseException as error:
             # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
-            unsure = committing and not isinstance(error, LeaseLost)
+            unsure = committing and not is_a(error, LeaseLost)
             if not (unsure and self.settlement.is_completed()):
                 raise
             self.completed, self.result = True, done.result
