@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from itertools import islice
 from types import TracebackType
 from typing import Any, TypeGuard, TypeVar
@@ -40,6 +41,11 @@ def is_shutdown(error: BaseException) -> bool:
         # A pool child is deaf to Ctrl-C: its body raised it.
         return bool(current_process().name == "MainProcess")
     return name_of(error) == "GreenletExit" or bool(terminate_handler_fired())
+
+
+def anew(error: E) -> E:
+    """The same error once more: one that is kept gathers the frames of everybody who raises it."""
+    return copy(error)
 
 
 def guarded(read: Callable[[], str], otherwise: str = UNREADABLE) -> str:

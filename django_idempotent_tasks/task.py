@@ -21,6 +21,7 @@ from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
+from .raised import anew
 
 if TYPE_CHECKING:
     from .submission import Submission
@@ -75,7 +76,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Under a worker or eagerly: claim, run, settle. Called directly: run."""
         if self.idempotency_error is not None:
-            raise self.idempotency_error
+            raise anew(self.idempotency_error)
         request = self.request
         attempt = active()
         if request.called_directly or (attempt is not None and attempt.request is request):
