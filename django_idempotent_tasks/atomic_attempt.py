@@ -19,6 +19,7 @@ from .attempt import Attempt, Handle
 from .context import Done, entered
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
+from .hooks import mark_answered
 from .message import broker_is_away
 from .outcomes import Answer, Claim
 from .raised import is_a, is_shutdown
@@ -210,6 +211,7 @@ class AtomicAttempt(Attempt):
 
     def _superseded(self) -> Any:
         """Another transaction has or had the key: what it completed is this call's result too."""
+        mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()
         entry = self.settlement.row()

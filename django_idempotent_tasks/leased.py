@@ -16,6 +16,7 @@ from .context import Done, entered
 from .delivery import Delivery
 from .endings import cause_of, struck_by
 from .exceptions import LeaseLost, ManualReview, OuterTransaction
+from .hooks import mark_answered
 from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
@@ -201,6 +202,7 @@ class LeasedAttempt(Attempt):
     def _superseded(self) -> Any:
         """The settlement was refused: the winner's recorded result is this call's result as well."""
         self._on_lost()
+        mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()
         entry = self.settlement.row()
