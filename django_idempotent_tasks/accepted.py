@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from celery import states
 from celery.backends.base import DisabledBackend
-from celery.exceptions import TaskRevokedError
+from celery.exceptions import SoftTimeLimitExceeded, TaskRevokedError
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from celery.result import (  # type: ignore[attr-defined]  # not all in the stubs
     AsyncResult,
     EagerResult,
     assert_will_not_block,
 )
-from django.db import connections
+from django.db import DatabaseError, connections
+from vine import promise
 
 from .conf import settings
 from .encoding import decode_error, decode_result
-from .exceptions import OuterTransaction, RecordedError, ResultNotStored
+from .exceptions import IdempotencyError, OuterTransaction, RecordedError, ResultNotStored
 from .models import AnsweredCall, IdempotencyKey
+from .raised import anew
 from .states import Reason, State
 from .stores import get_store
 
@@ -39,9 +42,13 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
     """Celery's result of the accepted call; ``duplicate`` says that another call asked for the work first."""
 
     duplicate = False
+    #: The class of the task's own results, where that is not Celery's.
+    kind: type[Any] = AsyncResult
     #: The key's digest, where it is known: it finds the row of a call that took over another's.
     digest: UUID | None = None
     _cache: dict[str, Any] | None
+    #: Whether the result backend answered when it was last asked.
+    _answers = True
 
     def get(  # type: ignore[override]  # the rest by keyword only
         self,
@@ -59,13 +66,19 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         if _is_held(self.id):
             msg = f"The message of {self.id} goes out when the open transaction commits; wait after that."
             raise OuterTransaction(msg)
-        meta = self._get_task_meta()  # keeps the ledger's answer, if the work has ended
-        if not self._is_told and not self.ignored:
-            if kwargs.get("disable_sync_subtasks", True):
-                assert_will_not_block()
-            meta = self._wait_for_the_ledger(timeout, interval)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        meta = self._known(deadline, interval, may_block=not kwargs.get("disable_sync_subtasks", True))
         if propagate and isinstance(meta["result"], ResultNotStored) and not self.ignored:
             raise meta["result"]
+        try:
+            return super().get(timeout, propagate, interval, **kwargs)
+        except (CeleryTimeoutError, SoftTimeLimitExceeded):
+            raise
+        except Exception:
+            if self._cache is not None:
+                raise  # the task's own
+        # The result backend went away while it was asked.
+        self._wait_for_the_ledger(deadline, interval)
         return super().get(timeout, propagate, interval, **kwargs)
 
     wait = get  # type: ignore[assignment]  # Celery's other name for it
@@ -92,9 +105,19 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         is_kept = conf.task_store_eager_result or not conf.task_always_eager
         return is_kept and not isinstance(self.backend, DisabledBackend)
 
-    def _wait_for_the_ledger(self, timeout: float | None, interval: float) -> dict[str, Any]:
+    def _known(self, deadline: float | None, interval: float, *, may_block: bool) -> dict[str, Any]:
+        """The answer of the backend or, if the work has ended, of the ledger: that is kept."""
+        meta = self._get_task_meta()
+        if not (self._is_told and self._answers) and not self.ignored:
+            if not may_block:
+                assert_will_not_block()
+            meta = self._wait_for_the_ledger(deadline, interval)
+        if self._cache is not None and isinstance(self._cache["result"], IdempotencyError):
+            self._cache = meta = {**self._cache, "result": anew(self._cache["result"])}
+        return meta
+
+    def _wait_for_the_ledger(self, deadline: float | None, interval: float) -> dict[str, Any]:
         """Without a backend nobody is told when the work ends: look again and again."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         while (meta := self._get_task_meta())["status"] not in states.READY_STATES:
             if deadline is not None and time.monotonic() >= deadline:
                 raise CeleryTimeoutError("The operation timed out.")
@@ -106,7 +129,13 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
             return self._cache
         meta: dict[str, Any] = {"task_id": self.id, "status": states.PENDING, "result": None}
         if self._is_told:
-            meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
+            try:
+                meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
+                self._answers = True
+            except SoftTimeLimitExceeded:
+                raise
+            except Exception as error:  # noqa: BLE001  every backend has errors of its own
+                return self._without_the_backend(error)
         if meta["status"] == states.REVOKED and meta["result"] is None:  # Celery could not raise that
             self._cache = meta = {**meta, "result": TaskRevokedError("cancelled")}
         if meta["status"] in states.READY_STATES:
@@ -115,6 +144,26 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         if known is None or (meta["status"] != states.PENDING and known["status"] not in states.READY_STATES):
             return meta
         return known
+
+    def _without_the_backend(self, error: Exception) -> dict[str, Any]:
+        """The ledger's answer; the backend's error where that does not know the call either."""
+        self._answers = False
+        try:
+            known = self._from_ledger()
+        except DatabaseError:
+            raise error from None
+        if known is None:
+            raise error
+        return known
+
+    def _on_fulfilled(self, result: Any) -> Any:
+        """Let the backend forget that somebody waits; one that is away has forgotten."""
+        if not self._answers:
+            return result
+        return super()._on_fulfilled(result)  # type: ignore[misc]  # not in the stubs
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.kind, self.__reduce_args__(), self.digest)
 
     def _from_ledger(self) -> dict[str, Any] | None:
         row = _row(self.id, self.digest)
@@ -139,6 +188,37 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
                 return TaskRevokedError("cancelled")
             case _:
                 return None
+
+
+def accepted_result(task: Any, task_id: str) -> AcceptedResult:
+    """The result of a task's accepted call, with what the task's own ``AsyncResult`` adds to it."""
+    own = task.AsyncResult(task_id)
+    kind = _kind_of(type(own), task.app)
+    if kind is AsyncResult:
+        return AcceptedResult(task_id, backend=task.backend, app=task.app)
+    own.__class__ = _with(kind)
+    own.app = task.app
+    own.on_ready = promise(own._on_fulfilled, weak=True)  # noqa: SLF001  as its constructor did, for its new class
+    result: AcceptedResult = own
+    return result
+
+
+def _kind_of(kind: type, app: Any) -> type:
+    """The class of a task's results; not the one that Celery makes of it for each app."""
+    kind = kind.__mro__[1] if kind is app.AsyncResult else kind
+    return kind if issubclass(kind, AsyncResult) else AsyncResult
+
+
+@lru_cache(maxsize=100)
+def _with(kind: type) -> type:
+    return type(f"Accepted{kind.__name__}", (AcceptedResult, kind), {"__module__": __name__, "kind": kind})
+
+
+def _restored(kind: type, args: tuple[Any, ...], digest: UUID | None) -> Any:
+    """Unpickle a result."""
+    result = (AcceptedResult if kind is AsyncResult else _with(kind))(*args)
+    result.digest = digest
+    return result
 
 
 def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | None:

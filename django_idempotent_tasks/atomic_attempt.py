@@ -17,10 +17,12 @@ from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
 from .context import Done, entered
-from .endings import is_shutdown, struck_by
+from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
+from .hooks import mark_answered
 from .message import broker_is_away
 from .outcomes import Answer, Claim
+from .raised import is_a, is_shutdown
 from .replay import check_replacement, go_on, ignored, replacement_text, replay
 from .reschedule import come_back
 from .states import Reason, State
@@ -177,7 +179,7 @@ class AtomicAttempt(Attempt):
         elif self.ledger.store.confirms and self.settlement.seen != ANY_TOKEN:
             self.settlement.look_for_a_commit()  # else a signal struck, perhaps after our own commit
         try:
-            if isinstance(error, _Undone):
+            if is_a(error, _Undone):
                 return self._taken_back()
             if not self.completed and self._is_of_the_database(error, broke=broke):
                 self._give_back(error, broke=broke)
@@ -195,9 +197,9 @@ class AtomicAttempt(Attempt):
         """Whether it went away or refused the commit; what a body makes of other errors is its own."""
         if self.in_caller_transaction:
             return False
-        if broke and isinstance(error, InternalError):  # PostgreSQL's time limits of a transaction
+        if broke and is_a(error, InternalError):  # PostgreSQL's time limits of a transaction
             return True
-        return (self.committing or broke) and isinstance(error, OperationalError | InterfaceError)
+        return (self.committing or broke) and is_a(error, OperationalError, InterfaceError)
 
     def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):
@@ -209,6 +211,7 @@ class AtomicAttempt(Attempt):
 
     def _superseded(self) -> Any:
         """Another transaction has or had the key: what it completed is this call's result too."""
+        mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()
         entry = self.settlement.row()

@@ -41,6 +41,7 @@ class AtomicSettlement(Settlement):
 
     def release(self) -> None:
         """Take a counted start back; another one has left nothing that could be given back."""
+        self.began = True
         if self.ledger.counted is not None:
             super().release()
 

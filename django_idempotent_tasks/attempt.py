@@ -13,17 +13,22 @@ from celery.exceptions import Ignore, Reject, Retry
 from .address import to_its_queue
 from .backoff import delay_of, retry_after, retry_options
 from .context import Done, downstream_key, entered
-from .endings import cause_of, is_misfit, is_shutdown, ordinary, struck_by
-from .exceptions import LeaseLost, PoisonTask
+from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
+from .exceptions import LeaseLost, PoisonTask, UnreadableError
+from .failure import traceback_of
 from .judgement import Judgement, judge
 from .ledger import Ledger
 from .message import Message
 from .outcomes import Claim
+from .presented import presentable
+from .raised import is_a, is_shutdown
 from .replay import ignored
 from .settlement import Settlement
 from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
+
+_UNREAD = "The task raised an error that cannot be read: its class or one of its methods raises another."
 
 _FINAL = {Judgement.PERMANENT: Reason.PERMANENT, Judgement.REVIEW: Reason.IN_DOUBT}
 
@@ -124,14 +129,36 @@ class Attempt(ABC):
     # -- how a body ends --
 
     def ended_by(self, error: BaseException) -> Any:
-        """Settle what the body raised; the result if it had completed before, else what Celery has to see."""
+        """Settle what the body raised; the result if it had completed before, else what Celery has to see.
+
+        The claim is settled also where the error cannot be read: as failed with :class:`UnreadableError`.
+        """
+        try:
+            return self._ended_in_any_case(error)
+        except BaseException as outcome:
+            given = presentable(outcome)
+            if given is outcome:
+                raise
+        raise given from None
+
+    def _ended_in_any_case(self, error: BaseException) -> Any:
+        try:
+            return self._ended_by(error)
+        except BaseException as outcome:
+            if self.completed or self.settlement.began or is_a(outcome, LeaseLost):
+                raise
+            unread = outcome  # of a method of the error's, or a signal that struck meanwhile
+        return self._ended_by(unread if is_a(unread, *SIGNALS) else UnreadableError(_UNREAD))
+
+    def _ended_by(self, error: BaseException) -> Any:
         error = struck_by(error)
         if is_shutdown(error):
             if not self.completed:
                 self._interrupted(error)
             raise error
         if self.completed:
-            logger.warning("%s raised after it had completed", self.task.name, exc_info=error)
+            told = traceback_of(error)
+            logger.warning("%s raised after it had completed\n%s", self.task.name, told)
             return self.result
         return self._settle_error(error)
 
@@ -142,32 +169,26 @@ class Attempt(ABC):
             self.settlement.release()
 
     def _settle_error(self, error: BaseException) -> NoReturn:
-        if (
-            self.captured is not None
-            and not isinstance(error, Retry | LeaseLost)
-            and not self._is_final(error)
-        ):
+        if self.captured is not None and not is_a(error, Retry, LeaseLost) and not self._is_final(error):
             if self.doubt:
                 self._failed(ordinary(error))
             self.settle_captured(error)  # asked for with throw=False; Celery would have sent it by now
             raise error
-        match error:
-            case LeaseLost():
-                raise error
-            case Retry():
-                self._asked_to_retry(error)
-            case Ignore():
-                self._ignored(error)
-            case Reject():
-                self._rejected(error)
-            case _:
-                self._failed(ordinary(error))
+        if is_a(error, LeaseLost):
+            raise error
+        if is_a(error, Retry):
+            self._asked_to_retry(error)
+        if is_a(error, Ignore):
+            self._ignored(error)
+        if is_a(error, Reject):
+            self._rejected(error)
+        self._failed(ordinary(error))
 
     def _asked_to_retry(self, retry: Retry) -> NoReturn:
         cause = cause_of(retry)
-        if isinstance(cause, LeaseLost):
+        if is_a(cause, LeaseLost):
             raise cause
-        if isinstance(cause, BaseException) and self._is_final(cause):
+        if cause is not None and self._is_final(cause):
             self._failed(cause)  # Celery's autoretry wraps the body, so it was asked before our rules
         if self.doubt:
             self._failed(cause or retry)
@@ -189,7 +210,7 @@ class Attempt(ABC):
 
     def _retries_by_itself(self, cause: BaseException | None) -> bool:
         kinds = tuple(getattr(self.task, "autoretry_for", ()))
-        return isinstance(cause, kinds) or (cause is not None and self._judged(cause) is Judgement.TRANSIENT)
+        return is_a(cause, *kinds) or (cause is not None and self._judged(cause) is Judgement.TRANSIENT)
 
     def _judged(self, error: BaseException) -> Judgement:
         judgement = judge(error, self.ledger.policy)
@@ -228,7 +249,7 @@ class Attempt(ABC):
             judgement = Judgement.REVIEW
         if judgement is Judgement.TRANSIENT:
             error = self._retry_by_policy(error)
-            if isinstance(error, Retry):
+            if is_a(error, Retry):
                 self._asked_to_retry(error)
         state = State.REVIEW if judgement is Judgement.REVIEW else State.FAILED
         self.settlement.fail(error, state=state, reason=_FINAL.get(judgement, Reason.RETRIES_USED_UP))

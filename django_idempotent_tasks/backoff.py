@@ -11,6 +11,7 @@ from typing import Any
 from celery.utils.time import get_exponential_backoff_interval
 
 from .durations import LONGEST
+from .raised import is_shutdown
 
 #: Longest wait in seconds that is granted to another side's ``Retry-After``.
 LONGEST_RETRY_AFTER = 6 * 3600.0
@@ -43,7 +44,9 @@ def retry_after(error: BaseException | None, *, now: datetime) -> float:
     """
     try:
         return min(_seconds(_asked_by(error), now), LONGEST_RETRY_AFTER)
-    except Exception:  # noqa: BLE001  an error's own attributes may raise anything
+    except BaseException as own:  # an error's own attributes may raise anything
+        if is_shutdown(own):
+            raise
         return 0.0
 
 

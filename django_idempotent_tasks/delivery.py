@@ -22,6 +22,7 @@ from .exceptions import (
     StoreDown,
 )
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
+from .hooks import mark_answered
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
 from .message import AGAIN, HEADER, stored_text
 from .options import Policy
@@ -77,6 +78,7 @@ class Delivery(ABC):
         return is_redelivered(self.request.delivery_info, (self.request.headers or {}).get(HEADER))
 
     def _answer(self, call: Call, outcome: Refusal) -> Any:
+        mark_answered(self.request)
         match outcome:
             case Waiting(seconds):
                 return self._come_back(seconds)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from kombu.utils import json as wire
 
+from .raised import is_shutdown, message_of
 from .states import Reason
 
 #: Characters of an error's message that are kept.
@@ -18,7 +19,8 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
     """The value as JSON text and whether it can be replayed.
 
     None needs no text. What is not JSON, does not come back from it, or is above ``limit``
-    characters is not stored, and says so.
+    characters is not stored, and says so. How long the value's own methods take is a matter of the
+    task's time limit.
     """
     if value is None:
         return None, True
@@ -26,7 +28,9 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
         text = wire.dumps(value)
         if "__type__" in text:
             wire.loads(text)
-    except Exception:  # noqa: BLE001  a result may raise anything from its own methods
+    except BaseException as error:  # a result may raise anything from its own methods
+        if is_shutdown(error):
+            raise
         return None, False
     return (text, True) if len(text) <= limit else (None, False)
 
@@ -105,8 +109,5 @@ def error_parts(text: str | None) -> tuple[str, str]:
 
 def describe(error: BaseException) -> str:
     """The exception's message, bounded; its class where even that cannot be had."""
-    try:
-        text = str.__str__(str(error))  # of a subclass of str nothing is believed
-    except Exception:  # noqa: BLE001  a user's __str__ may raise anything
-        return f"<{type(error).__name__} that cannot be printed>"
+    text = message_of(error)
     return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
-from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
-from billiard.process import current_process
-from celery.exceptions import Retry, SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
-from celery.utils.serialization import UnpickleableExceptionWrapper
+from celery.exceptions import Retry, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from .exceptions import TaskExit, TaskMemoryError
+from .raised import (
+    args_of,
+    context_of,
+    is_a,
+    module_of_class,
+    module_of_code,
+    mro_of,
+    name_of,
+    name_of_class,
+    shown,
+    trace_of,
+)
 
 _VALIDATORS = frozenset({"pydantic", "pydantic_core"})
 _MACHINERY = frozenset({"django_idempotent_tasks", "celery", "contextlib"}) | _VALIDATORS
-_SIGNALS = (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt)
+
+#: What a signal raises wherever it strikes.
+SIGNALS = (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt)
+
+#: So many errors of the database may lie above a signal: a chain of contexts may be a ring.
+_DEEPEST = 100
 
 
 def struck_by(error: BaseException) -> BaseException:
@@ -25,48 +39,43 @@ def struck_by(error: BaseException) -> BaseException:
     raises the driver's refusal to change anything in it, with the signal as its context.
     """
     behind: BaseException | None = error
-    while isinstance(behind, DatabaseError) or (behind is not None and _is_drivers(behind)):
-        behind = behind.__context__
-    return behind if isinstance(behind, _SIGNALS) else error
+    for _ in range(_DEEPEST):
+        if behind is None or not (is_a(behind, DatabaseError) or _is_drivers(behind)):
+            break
+        behind = context_of(behind)
+    return behind if behind is not None and is_a(behind, *SIGNALS) else error
 
 
 def _is_drivers(error: BaseException) -> bool:
     """Whether an error is of the driver; Django sets its own on top of it."""
     return any(
-        kind.__name__ == "Error" and kind.__module__.startswith(("psycopg", "sqlite3"))
-        for kind in type(error).__mro__
+        name_of_class(kind) == "Error" and module_of_class(kind).startswith(("psycopg", "sqlite3"))
+        for kind in mro_of(error)
     )
 
 
-def is_shutdown(error: BaseException) -> bool:
-    """Whether the worker is being stopped (or a greenlet killed), as against ``sys.exit()`` in a body."""
-    if isinstance(error, Exception):
-        return False
-    if isinstance(error, WorkerShutdown | WorkerTerminate):
-        return True
-    if isinstance(error, KeyboardInterrupt):
-        return bool(
-            current_process().name == "MainProcess"
-        )  # a pool child is deaf to Ctrl-C: its body raised it
-    return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
-
-
 def cause_of(retry: Retry) -> BaseException | None:
-    """What a retry is for, as it was raised: Celery wraps what cannot be pickled, class and all."""
+    """What a retry is for, as it was raised.
+
+    Celery puts a base class's instance, or a wrapper, in the place of what cannot be pickled. What it was
+    given stays in the arguments of the retry.
+    """
+    given = args_of(retry)[1:2]
+    if given and is_a(given[0], BaseException):
+        return given[0]
     cause: BaseException | None = retry.exc
-    if isinstance(cause, UnpickleableExceptionWrapper) and isinstance(retry.__context__, Exception):
-        return retry.__context__
     return cause
 
 
 def ordinary(error: BaseException) -> BaseException:
     """An error Celery treats as one: MemoryError would end its worker, an exit be requeued for ever."""
-    if isinstance(error, MemoryError):
+    if is_a(error, MemoryError):
         return _caused(TaskMemoryError("The task ran out of memory."), error)
-    if isinstance(error, SystemExit):
-        return _caused(TaskExit(f"The task called sys.exit({error.code!r})."), error)
-    if not isinstance(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
-        return _caused(TaskExit(f"The task raised {type(error).__name__}."), error)
+    if is_a(error, SystemExit):
+        code = args_of(error)[0] if len(args_of(error)) == 1 else args_of(error) or None
+        return _caused(TaskExit(f"The task called sys.exit({shown(code)[:200]})."), error)
+    if not is_a(error, Exception):  # CancelledError and the like: no shutdown, or it loops for ever
+        return _caused(TaskExit(f"The task raised {name_of(error)}."), error)
     return error
 
 
@@ -75,21 +84,20 @@ def is_misfit(error: BaseException) -> bool:
 
     By the interpreter, or by the models of ``pydantic=True``. What is retried comes back the same.
     """
-    if not isinstance(error, TypeError) and type(error).__module__.partition(".")[0] not in _VALIDATORS:
+    if not is_a(error, TypeError) and module_of_class(type(error)).partition(".")[0] not in _VALIDATORS:
         return False
-    return error.__traceback__ is not None and all(_is_machinery(trace) for trace in _links(error))
+    return trace_of(error) is not None and all(_is_machinery(trace) for trace in _links(error))
 
 
 def _links(error: BaseException) -> Iterator[TracebackType]:
-    trace = error.__traceback__
+    trace = trace_of(error)
     while trace is not None:
         yield trace
         trace = trace.tb_next
 
 
 def _is_machinery(trace: TracebackType) -> bool:
-    name = str(trace.tb_frame.f_globals.get("__name__", ""))
-    return name.partition(".")[0] in _MACHINERY
+    return module_of_code(trace).partition(".")[0] in _MACHINERY
 
 
 def _caused(error: Exception, cause: BaseException) -> Exception:

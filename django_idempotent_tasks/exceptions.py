@@ -106,6 +106,13 @@ class OwnerDied(IdempotencyError):
     """
 
 
+class UnreadableError(IdempotencyError, RuntimeError):
+    """The body raised an error whose class or methods raise another when they are read: it arrives as this.
+
+    Look into what the task raises: ``__class__``, the class's names, ``__reduce__``.
+    """
+
+
 class TaskMemoryError(IdempotencyError, RuntimeError):
     """The body raised ``MemoryError``. Celery would end the whole worker for it, so it arrives as this."""
 

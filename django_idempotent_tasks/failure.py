@@ -10,6 +10,17 @@ from types import TracebackType
 
 from .encoding import describe
 from .outcomes import Failure
+from .raised import (
+    cause_of,
+    class_of,
+    context_of,
+    guarded,
+    hides_context,
+    members_of,
+    module_of_code,
+    notes_of,
+    trace_of,
+)
 from .states import Category
 
 #: Characters of a traceback that are kept, of its head and of its tail: the error is at its end.
@@ -26,13 +37,13 @@ _HERE = socket.gethostname()
 
 
 def failure_of(error: BaseException, *, task: str, category: Category, worker: str | None = None) -> Failure:
-    """What is recorded of an error. Never raises, whatever the error's own methods do."""
+    """What is recorded of an error. Raises only a stop of the worker, whatever the error's own methods do."""
     name = named(error)
     return Failure(
         error=name,
         description=storable_text(describe(error)),
-        traceback=storable_text(_bounded(_traceback(error))),
-        signature=signature_of(task, name, _place(error.__traceback__)),
+        traceback=traceback_of(error),
+        signature=signature_of(task, name, _place(trace_of(error))),
         category=category,
         worker=storable_text(worker or _HERE)[:NAME_LIMIT],
     )
@@ -51,11 +62,10 @@ def storable_text(text: str) -> str:
     return text.replace("\x00", "\\x00").encode("utf-8", "replace").decode()
 
 
-def _traceback(error: BaseException) -> str:
-    try:
-        return "".join(reversed([*_written(error)]))
-    except Exception:  # noqa: BLE001  a user's __str__, or a source file that cannot be read
-        return ""
+def traceback_of(error: BaseException) -> str:
+    """The error and what came before it, as Python writes it, bounded."""
+    # A source file may not be readable, nor what a loader of the project's says.
+    return storable_text(_bounded(guarded(lambda: "".join(reversed([*_written(error)])), "")))
 
 
 def _written(error: BaseException) -> Iterator[str]:
@@ -72,15 +82,14 @@ def _written(error: BaseException) -> Iterator[str]:
 
 def _alone(error: BaseException) -> Iterator[str]:
     """One error without its chain, which Python's own formatting walks to its end whether asked or not."""
-    if error.__traceback__ is not None:
+    trace = trace_of(error)
+    if trace is not None:
         yield "Traceback (most recent call last):\n"
-        frames = traceback.walk_tb(error.__traceback__)
+        frames = traceback.walk_tb(trace)
         yield from traceback.StackSummary.extract(frames, limit=-FRAMES).format()
     yield _line(error)
-    for note in list(getattr(error, "__notes__", ()))[:PARTS]:
-        yield f"{note!s}"[: HEAD // PARTS] + "\n"
-    if isinstance(error, BaseExceptionGroup):
-        yield from (f"  + {_line(member)}" for member in error.exceptions[:PARTS])
+    yield from (f"{note}\n" for note in notes_of(error, most=PARTS, length=HEAD // PARTS))
+    yield from (f"  + {_line(member)}" for member in members_of(error, most=PARTS))
 
 
 def _line(error: BaseException) -> str:
@@ -91,18 +100,15 @@ def _line(error: BaseException) -> str:
 
 def named(error: BaseException) -> str:
     """The class of an error, with its module."""
-    kind = type(error)
-    return storable_text(f"{kind.__module__}.{kind.__qualname__}")[:NAME_LIMIT]
+    return storable_text(class_of(error))[:NAME_LIMIT]
 
 
 def _before(error: BaseException) -> tuple[BaseException | None, str]:
-    if error.__cause__ is not None:
-        return (
-            error.__cause__,
-            "\nThe above exception was the direct cause of the following exception:\n\n",
-        )
-    if error.__context__ is not None and not error.__suppress_context__:
-        return error.__context__, "\nDuring handling of the above exception, another exception occurred:\n\n"
+    cause, context = cause_of(error), context_of(error)
+    if cause is not None:
+        return cause, "\nThe above exception was the direct cause of the following exception:\n\n"
+    if context is not None and not hides_context(error):
+        return context, "\nDuring handling of the above exception, another exception occurred:\n\n"
     return None, ""
 
 
@@ -118,5 +124,4 @@ def _place(trace: TracebackType | None) -> str:
         return ""
     while trace.tb_next is not None:
         trace = trace.tb_next
-    frame = trace.tb_frame
-    return f"{frame.f_globals.get('__name__', '')}:{frame.f_code.co_qualname}"
+    return f"{module_of_code(trace)}:{trace.tb_frame.f_code.co_qualname}"

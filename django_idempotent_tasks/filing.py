@@ -19,6 +19,7 @@ from .message import HEADER, Message
 from .models import DeadLetter
 from .outcomes import Call, Claim, Failure
 from .owner import new_owner
+from .raised import anew
 from .states import Reason, State
 from .stores import get_store
 from .verdict import IN_PROGRESS
@@ -45,7 +46,7 @@ def dead_letter(
         msg = f"{task.name} has no key to file: give it base=IdempotentTask."
         raise ConfigurationError(msg)
     if task.idempotency_error is not None:
-        raise task.idempotency_error
+        raise anew(task.idempotency_error)
     problem = error if isinstance(error, BaseException) else RuntimeError(error)
     call = _call(task, args, kwargs, idempotency_key, scope)
     reason = _reason(task, problem)

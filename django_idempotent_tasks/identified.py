@@ -12,6 +12,7 @@ from .identity import UNSET, identify
 from .message import HEADER
 from .options import Policy
 from .outcomes import Identity
+from .raised import anew
 
 
 class IdentifiedTask:
@@ -79,5 +80,5 @@ class IdentifiedTask:
 
     def _policy(self) -> Policy:
         if self.idempotency_error is not None:
-            raise self.idempotency_error
+            raise anew(self.idempotency_error)
         return self.idempotency_policy

@@ -8,7 +8,9 @@ from enum import Enum
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
 from .exceptions import ManualReview, PermanentError, TransientError
+from .failure import traceback_of
 from .options import Policy
+from .raised import is_a, is_shutdown, name_of, shown
 from .states import Category, Reason
 
 #: Errors of the program or its arguments: what fails like that fails again. Only for what is shown.
@@ -51,7 +53,7 @@ _CATEGORIES = {
 def judge(error: BaseException, policy: Policy) -> Judgement:
     """The first rule that knows the error."""
     for kind, judgement in _OURS:
-        if isinstance(error, kind):
+        if is_a(error, kind):
             return judgement
     return _by_classifier(error, policy) or _by_lists(error, policy)
 
@@ -60,7 +62,7 @@ def category_of(error: BaseException, reason: Reason) -> Category:
     """The category that is shown of a failure; ``reason`` alone decides what happens to its key."""
     if reason is Reason.IN_DOUBT:
         return Category.MANUAL_REVIEW
-    if reason in {Reason.RETRIES_USED_UP, Reason.RETRY_ASKED} and not isinstance(error, _MISTAKES):
+    if reason in {Reason.RETRIES_USED_UP, Reason.RETRY_ASKED} and not is_a(error, *_MISTAKES):
         return Category.RETRYABLE
     return Category.FATAL
 
@@ -69,25 +71,25 @@ def _by_classifier(error: BaseException, policy: Policy) -> Judgement | None:
     """The project's own function; one that fails decides nothing, since the task's error matters more."""
     if policy.classify is None:
         return None
+    category = None
     try:
         category = policy.classify(error)
-    except Exception:
-        logger.exception("classify failed on %s", type(error).__name__)
-        return None
-    if category is None:
-        return None
-    try:
-        return _CATEGORIES[Category(category)]  # type: ignore[arg-type]  # whatever a project returns
-    except ValueError:
-        logger.error("classify returned %r; return a Category or None", category)  # noqa: TRY400
+        return None if category is None else _CATEGORIES[Category(category)]  # type: ignore[arg-type]
+    except BaseException as own:
+        if is_shutdown(own):
+            raise
+        if category is None:
+            logger.error("classify failed on %s\n%s", name_of(error), traceback_of(own))  # noqa: TRY400
+        else:
+            logger.error("classify returned %s; return a Category or None", shown(category)[:200])  # noqa: TRY400
         return None
 
 
 def _by_lists(error: BaseException, policy: Policy) -> Judgement:
-    if isinstance(error, policy.permanent_errors):
+    if is_a(error, *policy.permanent_errors):
         return Judgement.PERMANENT
-    if isinstance(error, policy.transient_errors):
+    if is_a(error, *policy.transient_errors):
         return Judgement.TRANSIENT
-    if isinstance(error, policy.review_errors):
+    if is_a(error, *policy.review_errors):
         return Judgement.REVIEW
     return Judgement.UNKNOWN

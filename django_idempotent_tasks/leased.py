@@ -14,12 +14,14 @@ from . import heartbeat, signals
 from .attempt import Attempt, Handle
 from .context import Done, entered
 from .delivery import Delivery
-from .endings import is_shutdown, struck_by
+from .endings import cause_of, struck_by
 from .exceptions import LeaseLost, ManualReview, OuterTransaction
+from .hooks import mark_answered
 from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
 from .progress import Progress, encode_progress
+from .raised import is_a, is_shutdown
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back
 from .settlement import Settlement
@@ -133,8 +135,8 @@ class LeasedAttempt(Attempt):
             raise
 
     def _says_that_nothing_happened(self, error: BaseException) -> bool:
-        cause = error.exc if isinstance(error, Retry) else error
-        return isinstance(cause, BaseException) and self._judged(cause) is Judgement.TRANSIENT
+        cause = cause_of(error) if is_a(error, Retry) else error
+        return cause is not None and self._judged(cause) is Judgement.TRANSIENT
 
     @contextmanager
     def completing(self) -> Iterator[Done]:
@@ -151,7 +153,7 @@ class LeasedAttempt(Attempt):
                 self.settlement.complete_once(done.result)
         except BaseException as error:
             # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
-            unsure = committing and not isinstance(error, LeaseLost)
+            unsure = committing and not is_a(error, LeaseLost)
             if not (unsure and self.settlement.is_completed()):
                 raise
             self.completed, self.result = True, done.result
@@ -200,6 +202,7 @@ class LeasedAttempt(Attempt):
     def _superseded(self) -> Any:
         """The settlement was refused: the winner's recorded result is this call's result as well."""
         self._on_lost()
+        mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()
         entry = self.settlement.row()

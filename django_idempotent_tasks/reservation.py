@@ -12,7 +12,7 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.transaction import TransactionManagementError
 
-from .accepted import AcceptedResult
+from .accepted import AcceptedResult, accepted_result
 from .backoff import delay_of
 from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
@@ -183,7 +183,7 @@ class Reservation:
         return Submission(result, not refusal, state, self.identity.key_text, refusal)
 
     def _result(self, task_id: str) -> AcceptedResult:
-        result = AcceptedResult(task_id, backend=self.task.backend, app=self.task.app)
+        result = accepted_result(self.task, task_id)
         result.digest = self.identity.digest
         result.ignored = bool(self.message.options.get("ignore_result"))
         return result

@@ -46,6 +46,8 @@ class Settlement:
         self.ledger = ledger
         self.claim = claim
         self.in_caller_transaction = in_caller_transaction
+        #: Whether an end has been handed to the ledger: from then on what is raised is of that.
+        self.began = False
 
     def complete_once(self, value: Any) -> None:
         """Complete as a statement of the caller's own transaction: no second try."""
@@ -81,6 +83,7 @@ class Settlement:
 
         Should the message not come back, the sweeper sends it as soon as it would after a silent death.
         """
+        self.began = True
         try:
             self._prepare(0.0)
             self._carry(Ledger.release)
@@ -160,6 +163,7 @@ class Settlement:
 
     def _settle(self, transition: Callable[[], bool]) -> None:
         """Carry the transition out, again while the database is away or when a signal struck inside it."""
+        self.began = True
         deadline = time.monotonic() + self.claim.lease
         pause = 0.0
         while True:

@@ -10,6 +10,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from django.db import transaction
 
+from . import hooks
 from .context import Idempotency, active
 from .detached import Detached
 from .eager import is_applied_by_a_canvas
@@ -21,6 +22,7 @@ from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
+from .raised import anew
 
 if TYPE_CHECKING:
     from .submission import Submission
@@ -58,6 +60,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
             cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
+                hooks.put_in_place(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
         if not cls.idempotency_guarded:
@@ -75,7 +78,7 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Under a worker or eagerly: claim, run, settle. Called directly: run."""
         if self.idempotency_error is not None:
-            raise self.idempotency_error
+            raise anew(self.idempotency_error)
         request = self.request
         attempt = active()
         if request.called_directly or (attempt is not None and attempt.request is request):
@@ -95,11 +98,13 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
         """Run the body, and around it what classes behind this one put around every call."""
+        given = list(args)
+        hooks.start(self, given, kwargs)
         if not self._has_calls_behind:
-            return self.run(*args, **kwargs)
+            return self.run(*given, **kwargs)
         token = _entering.set(self.request_stack.top)
         try:
-            return super().__call__(*args, **kwargs)
+            return super().__call__(*given, **kwargs)
         finally:
             _entering.reset(token)
 

@@ -10,6 +10,7 @@ from celery import Celery
 from django.db import connection
 
 from django_idempotent_tasks.models import IdempotencyKey
+from tests.transactions.till import Till
 
 
 class EagerApp(Celery):
@@ -46,3 +47,12 @@ def _twice(request: pytest.FixtureRequest) -> None:
 def only_row() -> IdempotencyKey:
     """The one row of the ledger."""
     return IdempotencyKey.objects.get()
+
+
+@pytest.fixture
+def till(request: pytest.FixtureRequest) -> Iterator[Till]:
+    """An app whose messages are delivered as to a worker."""
+    till = Till(request.node.name)
+    till.finalize()
+    yield till
+    till.close()

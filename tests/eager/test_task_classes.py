@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
 from celery import Celery
 from celery.contrib.django.task import DjangoTask
+from celery.local import maybe_evaluate
 from django.db import transaction
 from pydantic import BaseModel
 
@@ -16,6 +18,7 @@ from django_idempotent_tasks import (
     IdempotentTask,
     IdempotentTaskMixin,
     OuterTransaction,
+    dead_letter,
 )
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -173,6 +176,40 @@ def test_a_task_with_a_wrong_option_cannot_be_sent_and_harms_no_other(app: Celer
     with pytest.raises(ConfigurationError, match="lease"):
         broken.apply((1,)).get()
     assert sound.delay(1).get() == 1
+
+
+def frames(error: BaseException | None) -> int:
+    assert error is not None
+    return sum(1 for _ in traceback.walk_tb(error.__traceback__))
+
+
+def test_an_error_that_is_kept_for_every_call_does_not_gather_the_frames_of_each(app: Celery) -> None:
+    class Unread(IdempotentTask):
+        abstract = True
+
+        @classmethod
+        def on_bound(cls, app: Celery) -> None:
+            """Forget to call super()."""
+
+    @app.task(base=IdempotentTask, lease=0)
+    def broken(order: int) -> None:
+        pass
+
+    @app.task(base=Unread)
+    def unread(order: int) -> None:
+        pass
+
+    for task in (maybe_evaluate(broken), maybe_evaluate(unread)):
+        kept = task.idempotency_error
+        before = frames(kept)
+        for call in (task.delay, task.submit, task, lambda order, task=task: dead_letter(task, (order,))):
+            with pytest.raises(ConfigurationError) as raised:
+                call(7)
+            assert raised.value is not kept
+            assert (type(raised.value), str(raised.value)) == (type(kept), str(kept))
+        assert task.apply((7,)).result is not kept
+        assert task.idempotency_error is kept
+        assert frames(kept) == before
 
 
 def test_headers_that_a_body_forwards_do_not_carry_its_key(app: Celery) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from django_idempotent_tasks.encoding import decode_error, decode_result, describe, encode_result, error_text
+from django_idempotent_tasks.raised import class_of
 
 LIMIT = 1000
 
@@ -98,7 +99,7 @@ def test_nan_is_replayed_as_nan() -> None:
     ids=["plain", "hostile", "unprintable", "long"],
 )
 def test_every_error_is_recorded_in_one_bounded_line(error: Exception, recorded: str) -> None:
-    text = error_text(f"builtins.{type(error).__name__}", describe(error))
+    text = error_text(class_of(error), describe(error))
     assert text.isascii()
     assert recorded in decode_error(text)
     assert len(decode_error(text)) < 5000

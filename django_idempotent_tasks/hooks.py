@@ -1,0 +1,76 @@
+"""Celery's hooks of a task, ``on_success`` and the like: for the calls whose work was done, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from celery import Task
+from celery.utils.objects import mro_lookup
+
+BEFORE = "before_start"
+#: Those that Celery calls after the end; none of them for a call that was answered without its body.
+AFTER = ("on_success", "on_failure", "on_retry", "after_return")
+
+_ANSWERED, _STARTING = "idempotency_answered", "idempotency_starting"
+
+
+def mark_answered(request: Any) -> None:
+    """Note that this delivery ends with what another one did."""
+    vars(request)[_ANSWERED] = True
+
+
+def put_in_place(kind: type) -> None:
+    """Put our question before the hooks that a task's classes define."""
+    for name in (BEFORE, *AFTER):
+        found = mro_lookup(kind, name, stop={Task, object})
+        if found is not None and not hasattr(vars(found)[name], "idempotent_hook"):
+            around = _before if name == BEFORE else _after
+            hook = around(_resolved(kind, name))
+            hook.idempotent_hook = True  # type: ignore[attr-defined]
+            setattr(kind, name, hook)
+
+
+def _resolved(kind: type, name: str) -> Callable[..., Any]:
+    """The hook as it is found from this class on, also where a base's is put in place later."""
+    own = vars(kind).get(name)
+
+    @wraps(getattr(kind, name))
+    def hook(task: Any, *args: Any, **kwargs: Any) -> Any:
+        found = getattr(super(kind, task), name) if own is None else own.__get__(task, type(task))
+        return found(*args, **kwargs)
+
+    return hook
+
+
+def _after(hook: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(hook)
+    def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if _ANSWERED in vars(task.request) else hook(task, *args, **kwargs)
+
+    return asked
+
+
+def _before(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Celery calls it before the claim; it is called when that is granted."""
+
+    @wraps(hook)
+    def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
+        request = task.request
+        is_its_time = request.called_directly or _STARTING in vars(request)
+        return hook(task, *args, **kwargs) if is_its_time else None
+
+    return asked
+
+
+def start(task: Any, args: Any, kwargs: Any) -> None:
+    """Call a task's ``before_start``, now that its claim is granted."""
+    if not hasattr(type(task).before_start, "idempotent_hook"):
+        return
+    request = vars(task.request)
+    request[_STARTING] = True
+    try:
+        task.before_start(task.request.id, args, kwargs)
+    finally:
+        del request[_STARTING]
