@@ -14,7 +14,7 @@ from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .delivery import Delivery
 from .endings import struck_by
 from .ledger import Claimed, Refusal, Waiting
-from .message import AGAIN, HEADER
+from .message import AGAIN
 from .outcomes import Call, Claim, Grant
 from .states import Reason
 from .verdict import Step
@@ -102,8 +102,7 @@ class AtomicDelivery(Delivery):
 
     def _mark_copies(self) -> None:
         """What is sent in place of this message is a redelivery as well: its start is counted too."""
-        headers = self.request.headers
-        self.request.headers = {**headers, HEADER: {**headers[HEADER], AGAIN: True}}
+        self.travels_as({**self.header, AGAIN: True})
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
         """A signal struck before the body began: the call ends as if it had struck at its first line."""

@@ -16,6 +16,7 @@ from .context import Done, downstream_key, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask, UnreadableError
 from .failure import traceback_of
+from .header import with_identity
 from .judgement import Judgement, judge
 from .ledger import Ledger
 from .message import Message
@@ -29,6 +30,8 @@ from .states import Reason, State
 logger = logging.getLogger("django_idempotent_tasks")
 
 _UNREAD = "The task raised an error that cannot be read: its class or one of its methods raises another."
+#: What names a call when it is sent; a retry has that from the call that it is of.
+_NAMING = ("idempotency_key", "scope")
 
 _FINAL = {Judgement.PERMANENT: Reason.PERMANENT, Judgement.REVIEW: Reason.IN_DOUBT}
 
@@ -109,8 +112,34 @@ class Attempt(ABC):
         is_own = task.name == self.task.name and options.get("task_id") == self.request.id
         return bool(is_own and (options.get("retries") or 0) > self.request.retries)
 
+    def is_retried_by(self, task: Any, request: Any, options: dict[str, Any]) -> bool:
+        """Whether a signature of ``request`` is made for the retry of the running one."""
+        is_own = request is self.request and task.name == self.task.name
+        return is_own and (options.get("retries") or 0) > self.request.retries
+
+    def keep_named(self, retry: Any) -> None:
+        """Let a retry's signature name this call and its key, whatever ``self.retry()`` was told."""
+        options = retry.options
+        own = {"task_id": self.request.id, "headers": self._headers(options.get("headers"))}
+        left_out = [name for name in _NAMING if options.pop(name, None) is not None]
+        if options.get("task_id") not in {None, self.request.id}:
+            left_out.append("task_id")
+        if left_out:
+            logger.warning(
+                "%s (%s): a retry is the same call under the same key; self.retry() was given %s, which"
+                " is left out. For other work send another call.",
+                self.task.name,
+                self.request.id,
+                ", ".join(left_out),
+            )
+        options |= own
+
+    def _headers(self, given: Any) -> dict[str, Any]:
+        return with_identity(given, self.request, task_name=self.task.name)
+
     def capture(self, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Keep the retry unsent: it is published after the ledger knows of it."""
+        options = {**options, "headers": self._headers(options.get("headers"))}
         sent = to_its_queue(self.task.app, options, self.request.delivery_info or {})
         message = Message.of(self.task.name, args, kwargs, sent)
         self.captured = (message, delay_of(options, now=self.task.app.now))

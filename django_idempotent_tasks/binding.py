@@ -11,6 +11,7 @@ from kombu.utils.json import dumps, loads
 
 from .canonical import is_plain
 from .exceptions import ConfigurationError, InvalidKey
+from .lost_keys import lost_key
 
 _STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -57,25 +58,58 @@ class Binder:
         return self._bind(*args, **kwargs)
 
 
+def check_given(args: object, kwargs: object, *, task: str) -> None:
+    """Raise TypeError, as Celery does when it sends, for arguments that are no list, tuple or mapping.
+
+    Asked before they are looked at for the first time: an iterator would be empty afterwards.
+    """
+    if args is not None and not isinstance(args, list | tuple):
+        raise TypeError(f"args of {task} must be a list or a tuple, not a {type(args).__qualname__}")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"kwargs of {task} must be a mapping, not a {type(kwargs).__qualname__}")
+
+
 def as_sent(
     binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, task: str
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the arguments as the worker gets them: after one trip through kombu's JSON.
 
-    Raises InvalidKey, naming the argument, for what cannot be sent or would not be read.
+    Raises InvalidKey, naming the argument, for what cannot be sent or would not be read, and for a dict
+    of which JSON would lose a key.
     """
     try:
         if is_plain(list(args)) and is_plain(kwargs):
             return args, kwargs
+        _ask_for_lost_keys(binder, args, kwargs, task=task)
         sent_args, sent_kwargs = loads(dumps([list(args), kwargs]))
+    except InvalidKey:
+        raise
     except Exception as error:  # a type's own __json__() may raise anything
         raise InvalidKey(_refusal(binder, args, kwargs, task=task)) from error
     return sent_args, sent_kwargs
 
 
+def _named(
+    binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str | None, Any]]:
+    for position, value in enumerate(args):
+        yield binder.name_at(position), value
+    yield from kwargs.items()
+
+
+def _ask_for_lost_keys(binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, task: str) -> None:
+    """Before the trip: afterwards nothing tells of them."""
+    for name, value in _named(binder, args, kwargs):
+        lost = lost_key(value)
+        if lost is not None:
+            raise InvalidKey(
+                f"argument {name!r} of {task}: two keys of a dict in it become {lost} in JSON, which would"
+                " drop one; use strings as keys"
+            )
+
+
 def _refusal(binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, task: str) -> str:
-    named = [(binder.name_at(position), value) for position, value in enumerate(args)]
-    for name, value in [*named, *kwargs.items()]:
+    for name, value in _named(binder, args, kwargs):
         try:
             loads(dumps(value))
         except Exception:  # noqa: BLE001 - the same error as in as_sent, found again

@@ -18,21 +18,23 @@ from .encoding import decode_error
 from .exceptions import (
     DuplicateTask,
     InvalidKey,
+    KeyMismatch,
     RecordedError,
     StoreDown,
 )
-from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
+from .header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
 from .hooks import mark_answered
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
-from .message import AGAIN, HEADER, stored_text
+from .message import AGAIN, stored_text
+from .misnamed import Misnamed
 from .options import Policy
-from .outcomes import Answer, Call, Identity
+from .outcomes import Answer, Call
 from .owner import new_owner
 from .replay import replay
 from .reschedule import come_back, give_back
-from .states import State
+from .states import Reason, State
 from .stores import get_store
-from .verdict import COMPLETED, IN_PROGRESS, Step
+from .verdict import COMPLETED, IN_PROGRESS, MISMATCH, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -54,6 +56,8 @@ class Delivery(ABC):
         self.args = args
         self.kwargs = kwargs
         self.request = task.request
+        #: The call's identity as it travels, with the marks in it.
+        self.header: dict[str, Any] = {}
         self.ledger = Ledger(get_store(), policy)
         self.in_transaction = self.ledger.store.connection.in_atomic_block
 
@@ -62,7 +66,16 @@ class Delivery(ABC):
         if not self.in_transaction:
             # Django's look at a kept connection, CONN_HEALTH_CHECKS: the claim replaces one that has died.
             self.ledger.store.connection.health_check_done = True  # type: ignore[attr-defined]  # no stub
-        return self._claim_and_run(self._call(), new_owner())
+        call = self._call()
+        try:
+            try:
+                return self._claim_and_run(call, new_owner())
+            except Misnamed as found:
+                return self._claim_and_run(self._put_right(call, found), new_owner())
+        except KeyMismatch as error:
+            if error.task_id == call.task_id:
+                self._note_mismatch(call)
+            raise
 
     @abstractmethod
     def _claim_and_run(self, call: Call, owner: str) -> Any:
@@ -72,10 +85,10 @@ class Delivery(ABC):
         """What saves a statement: most likely the key is new, or reserved, or known already."""
         if self.request.retries > 0 or self._is_redelivered():
             return Step.WAIT
-        return Step.RESERVED if is_reserved((self.request.headers or {}).get(HEADER)) else Step.INSERT
+        return Step.RESERVED if is_reserved(self.header) else Step.INSERT
 
     def _is_redelivered(self) -> bool:
-        return is_redelivered(self.request.delivery_info, (self.request.headers or {}).get(HEADER))
+        return is_redelivered(self.request.delivery_info, self.header)
 
     def _answer(self, call: Call, outcome: Refusal) -> Any:
         mark_answered(self.request)
@@ -96,24 +109,51 @@ class Delivery(ABC):
         if problem is not None:
             msg = f"A task id of {self.task.name} {problem}."
             raise InvalidKey(msg)
-        return Call(self._identity(), self.task.name, task_id, None)
+        return self._named(task_id)
+
+    def _named(self, task_id: str) -> Call:
+        """The call under the identity that travelled with its message, or one that is computed here.
+
+        Either travels on: retries, copies and what the sweeper sends again name the same key.
+        """
+        task = self.task.name
+        own = carried(vars(self.request), task_name=task, task_id=task_id)
+        if own is not None:
+            self.travels_as(own.header)
+            return Call(own.identity, task, task_id, None)
+        identity = self.task.idempotency_identity(self.args, self.kwargs, task_id=task_id)
+        self.travels_as(to_header(identity, task_name=task, task_id=task_id))
+        return Call(identity, task, task_id, None, named_here=not self.request.is_eager)
+
+    def _put_right(self, call: Call, found: Misnamed) -> Call:
+        """The call under the key that it was accepted under, which its message no longer says."""
+        logger.warning(
+            "%s (%s) arrived without its identity; the ledger knows its key by the task id. Something on"
+            " its way drops the message header 'idempotency'.",
+            call.task,
+            call.task_id,
+        )
+        identity = found.call.identity
+        self.travels_as(to_header(identity, task_name=call.task, task_id=call.task_id, reserved=True))
+        return replace(call, identity=identity, named_here=False)
+
+    def travels_as(self, header: dict[str, Any]) -> None:
+        """Let this header go with whatever is sent in this message's place."""
+        self.header = header
+        carry(self.request, header)
+
+    def _note_mismatch(self, call: Call) -> None:
+        logger.warning(
+            "%s (%s) named the key %s of another task or scope, and was refused",
+            call.task,
+            call.task_id,
+            call.identity.digest,
+        )
+        self._record(call, Refused(MISMATCH, "", Answer(State.PENDING, Reason.NONE, None), None))
 
     def _stored(self, call: Call) -> Call:
         """The call with its message, to be sent again, where that may be kept."""
         return replace(call, message=stored_text(self.task, self.request))
-
-    def _identity(self) -> Identity:
-        """The identity that travelled with the message; without one it is computed here, and travels on.
-
-        So retries, copies and what the sweeper sends again name the same key as this delivery.
-        """
-        task, task_id, headers = self.task.name, self.request.id, self.request.headers or {}
-        identity = from_header(headers.get(HEADER), task_name=task, task_id=task_id)
-        if identity is None:
-            identity = self.task.idempotency_identity(self.args, self.kwargs, task_id=task_id)
-            header = to_header(identity, task_name=task, task_id=task_id)
-            self.request.headers = {**headers, HEADER: header}
-        return identity
 
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
         """Never acknowledged, never run unguarded, retries untouched."""
@@ -177,7 +217,7 @@ class Delivery(ABC):
         """Whether others wait for this message: a canvas must finish with real values."""
         request = self.request
         waiting = (request.chord, request.chain, request.group, request.callbacks, request.errbacks)
-        return any(waiting) or is_in_canvas((request.headers or {}).get(HEADER))
+        return any(waiting) or is_in_canvas(self.header)
 
     def _record(self, call: Call, refused: Refused) -> None:
         """The audit row must not change an outcome: without it the duplicate is refused all the same."""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from kombu.utils import json as wire
 
+from .lost_keys import lost_key
 from .raised import is_shutdown, message_of
 from .states import Reason
 
@@ -25,6 +26,8 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
     if value is None:
         return None, True
     try:
+        if lost_key(value) is not None:
+            return None, False
         text = wire.dumps(value)
         if "__type__" in text:
             wire.loads(text)
@@ -42,7 +45,7 @@ def given_json(text: str) -> Any:
     the serializer's own.
     """
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
     except RecursionError:
         msg = "It is nested too deeply."
         raise ValueError(msg) from None
@@ -62,6 +65,15 @@ def _ask_whether_it_can_be_read(text: str) -> None:
 def _no_number(name: str) -> NoReturn:
     msg = f"{name} is no number in JSON: write null, or a text."
     raise ValueError(msg)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name in found if [each for each, _ in pairs].count(name) > 1)
+        msg = f"An object has the key {ascii(twice)[:60]} twice: write it once."
+        raise ValueError(msg)
+    return found
 
 
 def _finite(text: str) -> float:

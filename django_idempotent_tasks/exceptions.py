@@ -35,6 +35,18 @@ class KeyReused(IdempotencyError):
     """
 
 
+class KeyMismatch(KeyReused):
+    """A message names a key that was accepted for another task or scope. Nothing ran, no row changed.
+
+    No sender of this package makes such a message: find out who else writes to the broker.
+    ``task_id`` is the refused call.
+    """
+
+    def __init__(self, message: str, *, task_id: str = "") -> None:
+        super().__init__(message)
+        self.task_id = task_id
+
+
 class DuplicateTask(IdempotencyError):
     """The key is already taken by another call; raised where ``on_duplicate="raise"``.
 

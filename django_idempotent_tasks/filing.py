@@ -8,6 +8,7 @@ from uuid import uuid4
 from . import signals
 from .announce import announce
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
+from .binding import check_given
 from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask
 from .failure import failure_of
@@ -59,6 +60,7 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
     if policy.sensitive:
         msg = f"{task.name} is sensitive: nothing of its calls is stored, so none can be filed."
         raise ConfigurationError(msg)
+    check_given(args, kwargs, task=task.name)
     task_id = str(uuid4())
     identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
     header = to_header(identity, task_name=task.name, task_id=task_id)

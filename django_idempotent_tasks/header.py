@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from .identity import KEY_TEXT_LENGTH, for_people, scope_problem
 from .outcomes import Identity
+
+#: The message header that carries a call's identity from where it was made.
+HEADER = "idempotency"
+#: How deep others put a call's headers into each other: sentry-sdk and ddtrace fill ``headers["headers"]``,
+#: which Celery then takes for all the headers that there are; a retry of such a message may do so again.
+_PLACES = 3
 
 _VERSION = 1
 #: Longest task id that the ledger can name.
@@ -61,6 +67,45 @@ def from_header(header: object, *, task_name: str, task_id: str) -> Identity | N
     return Identity(
         UUID(digest), scope, for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
     )
+
+
+class Carried(NamedTuple):
+    """The identity that travelled with a message, and its header with the marks in it."""
+
+    identity: Identity
+    header: dict[str, Any]
+
+
+def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
+    """The identity of this very call among a message's headers, wherever others have put it.
+
+    ``message`` is any of: the headers themselves, a request as a dict, ``vars()`` of a request. Celery
+    makes an attribute of each header, and ``request.headers`` of a header named so. None as in
+    :func:`from_header`; never raises.
+    """
+    place = message
+    for _ in range(_PLACES):
+        if not isinstance(place, Mapping):
+            return None
+        header: Any = place.get(HEADER)
+        identity = from_header(header, task_name=task_name, task_id=task_id)
+        if identity is not None:
+            return Carried(identity, header)
+        place = place.get("headers")
+    return None
+
+
+def carry(request: Any, header: dict[str, Any]) -> None:
+    """Let a running request name its identity in both places, for whatever is sent in its name."""
+    vars(request)[HEADER] = header
+    request.headers = {**(request.headers or {}), HEADER: header}
+
+
+def with_identity(headers: object, request: Any, *, task_name: str) -> dict[str, Any]:
+    """Headers of what is sent in a running request's name: its identity, whatever else is in them."""
+    own = carried(vars(request), task_name=task_name, task_id=request.id)
+    given = dict(headers) if isinstance(headers, Mapping) else {}
+    return given if own is None else {**given, HEADER: own.header}
 
 
 def task_id_problem(task_id: object) -> str | None:

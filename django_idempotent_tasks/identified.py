@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from celery.utils import uuid
 
+from .binding import check_given
 from .exceptions import ConfigurationError, InvalidKey
-from .header import from_header, task_id_problem, to_header
+from .header import HEADER, carried, task_id_problem, to_header
 from .identity import UNSET, identify
-from .message import HEADER
 from .options import Policy
 from .outcomes import Identity
 from .raised import anew
@@ -32,6 +32,8 @@ class IdentifiedTask:
         scope: object = UNSET,
     ) -> Identity:
         """The key, scope and fingerprint of such a call. Raises :class:`InvalidKey` as sending does."""
+        if args is not None and not isinstance(args, list | tuple):
+            args = tuple(args)
         args, kwargs = self.idempotency_dumped(args, kwargs)
         return identify(
             self.name,
@@ -49,8 +51,7 @@ class IdentifiedTask:
         return dump(args, kwargs) if dump is not None else (args, kwargs)
 
     def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
-        carried = (headers or {}).get(HEADER)
-        return from_header(carried, task_name=self.name, task_id=task_id) is not None
+        return carried(headers, task_name=self.name, task_id=task_id) is not None
 
     def _id_of(self, task_id: Any) -> str:
         """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
@@ -72,8 +73,10 @@ class IdentifiedTask:
         in_canvas: bool = False,  # noqa: FBT001, FBT002
     ) -> dict[str, Any]:
         """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
-        if self._carries_identity(headers, task_id):
-            return dict(headers or {})
+        check_given(args, kwargs, task=self.name)
+        own = carried(headers, task_name=self.name, task_id=task_id)
+        if own is not None:
+            return {**(headers or {}), HEADER: own.header}
         identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
         header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
         return {**(headers or {}), HEADER: header}

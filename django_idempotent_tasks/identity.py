@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from hashlib import sha256
 from inspect import isawaitable
 from reprlib import Repr
 from typing import Any, TypeAlias, cast, final
-from uuid import UUID
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from .binding import Binder, as_sent
 from .canonical import canonical_json
@@ -20,6 +20,8 @@ from .outcomes import Identity
 
 SCOPE_LENGTH = 120
 KEY_TEXT_LENGTH = 255
+#: How the keys of periodic occurrences begin.
+BEAT = "beat:"
 
 #: Control characters, line separators, marks that turn the writing direction, surrogates.
 _NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -110,6 +112,19 @@ def stated_digest(task_name: str, *, idempotency_key: object, scope: object = No
     """
     value = _filled(idempotency_key, where=f"idempotency_key of {task_name}")
     return _digest_of(task_name, _scope_text(scope, where=f"scope of {task_name}"), value)
+
+
+def sent_only(digest: UUID) -> UUID:
+    """The digest of a row that only says that a periodic call was sent; workers claim the call's own key."""
+    return uuid5(NAMESPACE_OID, f"sent {digest.hex}")
+
+
+def row_identity(task_name: str, identity: Identity) -> Identity:
+    """The identity of the call whose row has ``identity``: of a row that says "sent", what is claimed."""
+    if not identity.key_text.startswith(BEAT):
+        return identity
+    digest = stated_digest(task_name, idempotency_key=identity.key_text, scope=identity.scope)
+    return replace(identity, digest=digest) if sent_only(digest) == identity.digest else identity
 
 
 class _Call:

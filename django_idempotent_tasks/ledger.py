@@ -9,7 +9,8 @@ from typing import ClassVar
 from . import signals
 from .announce import announce
 from .conf import settings
-from .exceptions import KeyReused
+from .exceptions import KeyMismatch, KeyReused
+from .misnamed import Misnamed, put_right
 from .options import Policy
 from .outcomes import Answer, Call, Claim, Entry, Failure, Grant
 from .states import Reason, State
@@ -89,8 +90,10 @@ class Ledger:
 
         ``first`` is what to try before the row is read: INSERT for a first delivery, RESERVED where
         the row was written by the sender, WAIT (nothing) where an INSERT would fail. Raises
-        :class:`KeyReused` for another payload under the key. May raise the database's errors; after
-        one, call again with the same ``owner``: a claim that was granted unseen is recognised by it.
+        :class:`KeyReused` for another payload under the key, :class:`KeyMismatch` for the key of another
+        task or scope, and :class:`Misnamed` for a call that has another key. May raise the database's
+        errors; after one, call again with the same ``owner``: a claim that was granted unseen is
+        recognised by it.
         """
         verdict, entry = Verdict(first), None
         if first is Step.WAIT:
@@ -107,8 +110,12 @@ class Ledger:
         return self.refusal(verdict, entry, call)
 
     def look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
-        """The key's row and what it means for ``call``."""
+        """The key's row and what it means for ``call``; raises :class:`Misnamed`."""
         entry = self.store.read(call.identity.digest, task_id=call.task_id)
+        if entry is None and call.named_here:
+            known = put_right(self.store, call)
+            if known.identity.digest != call.identity.digest:
+                raise Misnamed(known)
         return entry, decide(entry, call, owner=owner, on_failed=self.policy.on_failed)
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
@@ -146,12 +153,18 @@ class Ledger:
                 return Answered(past) if past else Waiting(1.0)
             case Step.REFUSE:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
-            case Step.REUSED:
-                raise self._reused(call, entry)
+            case Step.REUSED | Step.MISMATCH:
+                raise self._reused(call, entry, verdict)
             case _:
                 return Answered(answer)
 
-    def _reused(self, call: Call, entry: Entry) -> KeyReused:
+    def _reused(self, call: Call, entry: Entry, verdict: Verdict) -> KeyReused:
+        if verdict.step is Step.MISMATCH:
+            msg = (
+                f"A message of {call.task} names a key of another task or scope, and was not run."
+                " No sender of ours makes one: look at who can write to the broker."
+            )
+            return KeyMismatch(msg, task_id=call.task_id)
         msg = (
             f"Key {call.identity.key_text!r} of {call.task} was accepted with another payload"
             f" (call {entry.task_id}). Use a new key for new work."
@@ -184,8 +197,8 @@ class Ledger:
         answer = Answer(entry.state, entry.reason, entry.result)
         is_same = call.task_id in {entry.task_id, entry.runner_task_id}
         match verdict.step:
-            case Step.REUSED:
-                raise self._reused(call, entry)
+            case Step.REUSED | Step.MISMATCH:
+                raise self._reused(call, entry, verdict)
             case Step.OPEN if entry.no_message:
                 return Abandoned()
             case Step.OPEN | Step.WAIT:

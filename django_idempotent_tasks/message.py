@@ -14,14 +14,15 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from kombu.utils import json as wire
 
+from . import header
 from .address import address_of, delayed
 from .conf import settings
+from .lost_keys import lost_key
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
 
-#: The message header that carries a call's identity from where it was made.
-HEADER = "idempotency"
+HEADER = header.HEADER
 #: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
 AGAIN = "again"
 #: Says that the task is not ours: its work is done, for the ledger, once the broker has the message.
@@ -65,8 +66,8 @@ class Message:
     @property
     def is_sent_only(self) -> bool:
         """Whether no worker will claim it."""
-        header = (self.options.get("headers") or {}).get(HEADER)
-        return isinstance(header, dict) and header.get(SENT_ONLY) is True
+        own = (self.options.get("headers") or {}).get(HEADER)
+        return isinstance(own, dict) and own.get(SENT_ONLY) is True
 
     def started(self) -> Message:
         """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
@@ -85,11 +86,13 @@ class Message:
     def of_request(cls, task: Any, request: Any) -> Message:
         """The message that a running request was delivered by, as ``Task.signature_from_request`` makes it.
 
-        Without its Signature, which would cost a guarded task more than the identity of its call.
+        Without its Signature, which would cost a guarded task more than the identity of its call; and with
+        that identity, wherever it stood in the delivered message.
         """
         ignored = vars(request).get("ignore_result")
         options = request.as_execution_options()
         options["ignore_result"] = task.ignore_result if ignored is None else ignored
+        options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
@@ -158,9 +161,9 @@ def stored_text(task: Any, request: Any) -> str | None:
 
 
 def _json(value: object) -> str | None:
-    """The text of a value as it is stored; None when it has none."""
+    """The text of a value as it is stored; None when it has none, or one that holds less than the value."""
     try:
-        return str(wire.dumps(value))
+        return str(wire.dumps(value)) if lost_key(value) is None else None
     except Exception:  # noqa: BLE001  a project's own encoders may raise anything
         return None
 

@@ -25,12 +25,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One message that asks for the work of a key; ``message`` is its text to send again, or None."""
+    """One message that asks for the work of a key; ``message`` is its text to send again, or None.
+
+    ``named_here``: it arrived without an identity, which was computed from its arguments. Where the
+    ledger knows the call by its task id, the key is that row's.
+    """
 
     identity: Identity
     task: str
     task_id: str
     message: str | None
+    named_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ class Entry:
     generation: int
     attempts: int
     crashes: int
+    task: str
+    scope: str | None
     task_id: str
     runner_task_id: str | None
     owner: str | None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from billiard.common import human_status
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
@@ -20,13 +19,15 @@ from .announce import announce
 from .conf import settings
 from .delivery import is_redelivered
 from .failure import failure_of
-from .header import from_header
-from .message import HEADER, Message
-from .outcomes import Call, Failure, Identity
+from .header import carried
+from .message import Message
+from .misnamed import put_right
+from .outcomes import Call, Entry, Failure
 from .owner import instance
 from .relay import relay
 from .states import Category, Reason, State
 from .stores import LedgerStore, get_store
+from .verdict import is_foreign
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -106,28 +107,37 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
     if not getattr(sender, "idempotency_guarded", False):
         return
 
-    identity = _identity(sender, request.headers, request.id, request.args, request.kwargs)
-    if identity is None:
+    call = _named(sender, vars(request), request.id, request.args, request.kwargs)
+    if call is None:
         return
 
     if terminated and _is_atomic(sender):
-        call = undone.call_of(sender, identity, request)
-        undone.record_soon(breaker.guard, sender, call, undone.cancelled)
+        undone.record_soon(breaker.guard, sender, undone.stored(sender, call, request), undone.cancelled)
         return
 
     def work(store: LedgerStore) -> None:
-        window = settings().redelivery_window
+        right = put_right(store, call)
+        digest, window = right.identity.digest, settings().redelivery_window
+        entry = _own_row(store, right)
+        if entry is None:
+            return
         if expired:
-            store.expire(identity.digest, task_id=request.id, window=window)
-        elif terminated or not _runs(store, identity.digest, request.id):
-            store.cancel(identity.digest, window=window, task_id=request.id)
+            store.expire(digest, task_id=request.id, window=window)
+        elif terminated or entry.state is not State.RUNNING or entry.is_open:
+            store.cancel(digest, window=window, task_id=request.id)
 
     breaker.guard(lambda: _on_own_connection(work))
 
 
-def _runs(store: LedgerStore, digest: UUID, task_id: str) -> bool:
-    entry = store.read(digest, task_id=task_id)
-    return entry is not None and entry.state is State.RUNNING and not entry.is_open
+def _own_row(store: LedgerStore, call: Call) -> Entry | None:
+    """The row of the key that a message names; None without one, and for that of another task or scope."""
+    entry = store.read(call.identity.digest, task_id=call.task_id)
+    if entry is None or not is_foreign(entry, call):
+        return entry
+    logger.warning(
+        "%s (%s) named the key %s of another task or scope", call.task, call.task_id, call.identity.digest
+    )
+    return None
 
 
 def cancel_waiting(task_ids: Iterable[str]) -> None:
@@ -142,19 +152,20 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
 
 def fail_unknown(name: str, task_id: str, headers: Any) -> None:
     """A message for a task that no worker knows: after ``UNKNOWN_LIMIT`` sendings its key is FAILED."""
-    identity = from_header((headers or {}).get(HEADER), task_name=name, task_id=task_id)
-    if identity is None:
+    own = carried(headers, task_name=name, task_id=task_id)
+    if own is None:
         return
+    call = Call(own.identity, name, task_id, None)
     error = LookupError(f"No worker knows a task {name!r}; deploy it, then redrive this.")
     failure = failure_of(error, task=name, category=Category.FATAL)
 
     def work(store: LedgerStore) -> None:
         retention = settings().dead_letter_retention
         again = UNKNOWN_LIMIT - 1  # the first sending is not counted
-        if store.fail_unknown(
-            identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
+        if _own_row(store, call) is not None and store.fail_unknown(
+            call.identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
         ):
-            _announce(Call(identity, name, task_id, None), State.FAILED, failure)
+            _announce(call, State.FAILED, failure)
 
     breaker.guard(lambda: _on_own_connection(work))
 
@@ -211,9 +222,8 @@ class _Crash:
 
     def end_undone(self, request: Any, call: Call) -> None:
         """The start of a redelivered copy was counted before it began: that is not a crash more."""
-        header = (request.request_dict or {}).get(HEADER)
-        is_ours = from_header(header, task_name=call.task, task_id=request.id) is not None
-        if not self.was_told and not is_redelivered(request.delivery_info, is_ours and header):
+        own = carried(request.request_dict, task_name=call.task, task_id=request.id)
+        if not self.was_told and not is_redelivered(request.delivery_info, own and own.header):
             breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
 
 
@@ -255,17 +265,20 @@ def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
         return
 
     task = request.task
-    identity = _identity(task, request.request_dict, request.id, request.args, request.kwargs)
-    if identity is None:
+    call = _named(task, request.request_dict, request.id, request.args, request.kwargs)
+    if call is None:
         return
 
     if _is_atomic(task):
         context = request._context  # noqa: SLF001  what Celery gives its own hooks
-        ending.end_undone(request, undone.call_of(task, identity, context))
+        ending.end_undone(request, undone.stored(task, call, context))
         return
 
-    call = Call(identity, task.name, request.id, None)
-    breaker.guard(lambda: _on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
+    def end(store: LedgerStore) -> None:
+        # The owner is who was granted the key: no header makes this child the owner of another one.
+        ending.end(store, put_right(store, call), f"{instance()}:{pid}:")
+
+    breaker.guard(lambda: _on_own_connection(end))
 
 
 def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
@@ -273,14 +286,13 @@ def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
         work(store)
 
 
-def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:
-    """Which key a message names; None for one that names none, which no child can have claimed either."""
-    header = (headers or {}).get(HEADER)
-    identity: Identity | None = from_header(header, task_name=task.name, task_id=task_id)
-    if identity is not None:
-        return identity
+def _named(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:
+    """The call of a message; None for one that names no key, which no child can have claimed either."""
+    own = carried(message, task_name=task.name, task_id=task_id)
+    if own is not None:
+        return Call(own.identity, task.name, task_id, None)
     try:
         identity = task.idempotency_identity(args, kwargs, task_id=task_id)
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
-    return identity
+    return Call(identity, task.name, task_id, None, named_here=True)

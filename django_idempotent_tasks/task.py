@@ -223,6 +223,18 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
             return super().replace(sig)
         return attempt.replace(sig, super().replace)
 
+    def signature_from_request(
+        self, request: Any = None, args: Any = None, kwargs: Any = None, queue: Any = None, **options: Any
+    ) -> Any:
+        """As Celery's, which ``self.retry()`` is made of: a retry keeps its call's id and key."""
+        sig = super().signature_from_request(request, args, kwargs, queue, **options)
+        attempt = active()
+        if attempt is not None and attempt.is_retried_by(self, request or self.request, options):
+            attempt.keep_named(sig)
+        return sig
+
+    subtask_from_request = signature_from_request
+
     def apply(  # type: ignore[override]  # options by keyword only, as everybody writes them
         self,
         args: Any = None,
@@ -239,6 +251,9 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         is_stated = idempotency_key is not UNSET or scope is not UNSET
         if self.idempotency_guarded and (is_stated or in_canvas):
             task_id = task_id or uuid()
+            args = (
+                args if args is None or isinstance(args, list | tuple) else tuple(args)
+            )  # Celery takes any here
             headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 

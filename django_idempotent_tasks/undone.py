@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kombu.asynchronous import get_event_loop
@@ -11,7 +12,7 @@ from kombu.asynchronous import get_event_loop
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
 from .conf import settings
 from .message import stored_text
-from .outcomes import Call, Claim, Failure, Identity
+from .outcomes import Call, Claim, Failure
 from .owner import new_owner
 from .states import Reason, State
 from .stores import LedgerStore, get_store
@@ -26,9 +27,9 @@ Ending = Callable[[LedgerStore, Claim], bool]
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 
-def call_of(task: Any, identity: Identity, context: Any) -> Call:
-    """The call of a request, with its message."""
-    return Call(identity, task.name, context.id, stored_text(task, context))
+def stored(task: Any, call: Call, context: Any) -> Call:
+    """The call with the message of its request."""
+    return replace(call, message=stored_text(task, context))
 
 
 def record(task: Any, call: Call, ending: Ending) -> Recorded:
@@ -36,7 +37,10 @@ def record(task: Any, call: Call, ending: Ending) -> Recorded:
     with get_store().side_connection() as store:
         ledger = AtomicLedger(store, task.idempotency_policy)
         return ledger.record(
-            call, owner=new_owner(), seen=ANY_TOKEN, settle=lambda claim: ending(store, claim)
+            call,
+            owner=new_owner(),
+            seen=ANY_TOKEN,
+            settle=lambda claim: ending(store, claim),
         )
 
 

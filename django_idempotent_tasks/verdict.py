@@ -24,6 +24,7 @@ class Step(Enum):
     ANSWER = "answer"
     CANCELLED = "cancelled"
     REUSED = "reused"
+    MISMATCH = "mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ IN_PROGRESS = "in_progress"
 COMPLETED = "already_completed"
 FAILED = "failed"
 IN_REVIEW = "in_review"
+#: Why a message is refused whose header names the key of another task or scope.
+MISMATCH = "mismatch"
 
 _REFUSALS = {
     State.PENDING: IN_PROGRESS,
@@ -54,6 +57,8 @@ def decide(entry: Entry | None, call: Call, *, owner: str, on_failed: str) -> Ve
     """The next step for ``call`` given the row as read. ``owner`` is this claim's own name."""
     if entry is None:
         return Verdict(Step.INSERT)
+    if is_foreign(entry, call):
+        return Verdict(Step.MISMATCH)
     if entry.was_answered:
         return Verdict(Step.ANSWER)
     if entry.state is State.RUNNING and entry.owner == owner:
@@ -61,6 +66,15 @@ def decide(entry: Entry | None, call: Call, *, owner: str, on_failed: str) -> Ve
     if call.task_id in {entry.task_id, entry.runner_task_id}:
         return _same_call(entry)
     return _other_call(entry, call, on_failed=on_failed)
+
+
+def is_foreign(entry: Entry, call: Call) -> bool:
+    """Whether the key's row is that of another task or scope: a header may claim any digest.
+
+    The digest is not computed anew from the arguments: a key that was stated by the caller is not among
+    them, and ``key_text`` is only a form of it for people.
+    """
+    return entry.task != call.task or entry.scope != call.identity.scope
 
 
 def _same_call(entry: Entry) -> Verdict:

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 from ..conf import settings
 from ..exceptions import ConfigurationError
 from ..header import to_header
-from ..identity import stated_digest
+from ..identity import BEAT, sent_only, stated_digest
 from ..message import HEADER, SENT_ONLY, Message
 from ..outcomes import Call, Identity
 from .entry import CursorEntry
@@ -35,7 +35,7 @@ def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bo
 
     Raises ConfigurationError for what cannot be stored, and for a task with a wrong option.
     """
-    key_text = f"beat:{entry.model.pk}:{'now:' if is_asked else ''}{due.isoformat()}"
+    key_text = f"{BEAT}{entry.model.pk}:{'now:' if is_asked else ''}{due.isoformat()}"
     digest = stated_digest(entry.task, idempotency_key=key_text, scope=None)
     task_id = str(uuid5(NAMESPACE_OID, digest.hex))
     task = entry.app.tasks.get(entry.task)
@@ -45,7 +45,7 @@ def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bo
     if not is_ours:
         # The row's key is not the one in the header: only the workers may know that the task is ours, and
         # then they claim that one.
-        identity = Identity(uuid5(NAMESPACE_OID, f"sent {digest.hex}"), None, key_text, None)
+        identity = Identity(sent_only(digest), None, key_text, None)
         header[SENT_ONLY] = True
     message = _message(entry, task, due, now, {"task_id": task_id}, header)
     wait = settings().republish_after

@@ -23,6 +23,10 @@ ATOMIC_NEW = (
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
 
+ATOMIC_UNNAMED = ATOMIC_NEW.replace(
+    " WHERE {unheld}", f" FROM (SELECT 1 AS one) AS always WHERE {statements.UNKNOWN} AND {{unheld}}"
+)
+
 # The reason "owner died" stays until the completion: the body may ask whether it was so.
 _COMPLETED = """
 UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)s, 32767),
@@ -35,7 +39,7 @@ UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)
 _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
- WHERE digest = %(digest)s AND task_id = %(task_id)s
+ WHERE {statements.OWN}
    AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}}
 {_GRANTED}"""
 
@@ -70,7 +74,8 @@ class AtomicSqlStore(HourlySqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
-        return to_grant(self._row(ATOMIC_NEW, self._atomic(call, owner, retention, window)))
+        template = ATOMIC_UNNAMED if call.named_here else ATOMIC_NEW
+        return to_grant(self._row(template, self._atomic(call, owner, retention, window)))
 
     def atomic_reserved(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
         parameters = self._atomic(call, owner, retention, window) | {"uncount": 0}

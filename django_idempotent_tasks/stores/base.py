@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant
+from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant, Identity
 from ..states import Reason, State
 from .upkeep import Upkeep
 
@@ -31,7 +31,14 @@ class LedgerStore(Upkeep):
 
     @abstractmethod
     def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        """Claim a key that has no row (``INSERT ... ON CONFLICT DO NOTHING``); None when it has one."""
+        """Claim a key that has no row (``INSERT ... ON CONFLICT DO NOTHING``); None when it has one.
+
+        Of a call that is ``named_here`` also None when its task id has a row, under whichever key.
+        """
+
+    @abstractmethod
+    def named(self, task: str, *, task_id: str) -> Identity | None:
+        """The identity of the key that this call of a task has a row under; None without one."""
 
     @abstractmethod
     def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
@@ -47,7 +54,10 @@ class LedgerStore(Upkeep):
 
     @abstractmethod
     def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        """Claim what this very call reserved, or retries and is due; None when it is not so."""
+        """Claim what this very call reserved, or retries and is due; None when it is not so.
+
+        Also None where the row is that of another task or scope.
+        """
 
     @abstractmethod
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:

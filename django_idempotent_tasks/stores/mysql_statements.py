@@ -145,6 +145,7 @@ class MysqlDialect(Dialect):
     least = "least"
     #: Asked beforehand: see ``LOCK``.
     unheld = "true"
+    same = "<=>"
 
     def __init__(self, *, uuid_type: str) -> None:
         self.uuid_type = uuid_type

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
+from ..outcomes import Answer, Call, Claim, Due, Entry, Grant, Identity
 from ..states import Reason, State
 from . import statements
 from .absent import note_missing_tables
@@ -32,7 +32,15 @@ class SqlStore(LedgerStore):
     dialect: Dialect
 
     def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        return to_grant(self._row(statements.CLAIM_NEW, self._claim_parameters(call, owner, lease)))
+        template = statements.CLAIM_UNNAMED if call.named_here else statements.CLAIM_NEW
+        return to_grant(self._row(template, self._claim_parameters(call, owner, lease)))
+
+    def named(self, task: str, *, task_id: str) -> Identity | None:
+        row = self._row(statements.NAMED, {"task": task, "task_id": task_id})
+        if row is None:
+            return None
+        digest, scope, key_text, fingerprint = row
+        return Identity(UUID(str(digest)), scope, key_text, _uuid(fingerprint))
 
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:
         row = self._row(statements.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
@@ -221,6 +229,10 @@ def _token(row: Row | None) -> int | None:
     return None if row is None else int(row[0])
 
 
+def _uuid(value: object) -> UUID | None:
+    return None if value is None else UUID(str(value))
+
+
 def to_grant(row: Row | None) -> Grant | None:
     """What a claim's RETURNING grants."""
     if row is None:
@@ -230,10 +242,9 @@ def to_grant(row: Row | None) -> Grant | None:
 
 
 def _entry(row: Row) -> Entry:
-    state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
-        :11
-    ]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external = row[11:]
+    state, reason, token, generation, attempts, crashes, task, scope = row[:8]
+    task_id, runner, owner, fingerprint, result = row[8:13]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external = row[13:]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
@@ -242,10 +253,12 @@ def _entry(row: Row) -> Entry:
         generation=generation,
         attempts=attempts,
         crashes=crashes,
+        task=task,
+        scope=scope,
         task_id=task_id,
         runner_task_id=runner,
         owner=owner,
-        fingerprint=UUID(str(fingerprint)) if fingerprint is not None else None,
+        fingerprint=_uuid(fingerprint),
         result=result,
         is_open=None if is_open is None else bool(is_open) and not is_doubted,
         opens_in=None if opens_in is None else float(opens_in),

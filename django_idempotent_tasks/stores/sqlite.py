@@ -94,6 +94,7 @@ class SqliteDialect(Dialect):
     least = "min"
     uuid_type = "char(32)"
     unheld = "1"
+    same = "IS"
     skip_locked = ""
 
     def now(self) -> str:

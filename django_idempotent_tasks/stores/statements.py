@@ -24,6 +24,28 @@ CLAIM_NEW = (
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
 
+#: Calls that the ledger knew before they arrived (reserved, by beat, or retried), by their task id. What
+#: was claimed on arrival tells nothing: projects give one task id to several calls.
+KNOWN = "task_id = %(task_id)s AND task = %(task)s AND (started_at IS NULL OR started_at > created_at)"
+
+#: Of a message without an identity: not where its call has a row under another key.
+UNKNOWN = f"NOT EXISTS (SELECT 1 FROM {{key}} WHERE {KNOWN})"
+
+CLAIM_UNNAMED = (
+    f"INSERT INTO {{key}} ({KEY_COLUMNS})"
+    " SELECT %(digest)s, {after[lease]}, {after[lease]}, {now}, {now}, NULL, 1, 1, %(lease)s,"
+    " 0, 2, 0, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    " %(owner)s, CAST(%(fingerprint)s AS {uuid}), %(message)s"
+    f" FROM (SELECT 1 AS one) AS always WHERE {UNKNOWN}"
+    " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
+)
+
+#: A call that went on under another key, by ``self.replace()``, has two rows: the other one is live.
+NAMED = f"""
+SELECT digest, scope, key_text, fingerprint FROM {{key}} WHERE {KNOWN}
+ ORDER BY CASE WHEN reason = 12 THEN 1 ELSE 0 END, created_at DESC LIMIT 1
+"""
+
 #: A reservation: ``sends`` is -1 while no message of it is known to be with the broker.
 RESERVE_NEW = (
     f"INSERT INTO {{key}} ({KEY_COLUMNS})"
@@ -33,17 +55,20 @@ RESERVE_NEW = (
     " ON CONFLICT (digest) DO NOTHING RETURNING token"
 )
 
-CLAIM_RESERVED = """
-UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1, 32767), sends = 0,
+#: The row of this very call. Of its task and scope, too: a header may claim any digest.
+OWN = "digest = %(digest)s AND task_id = %(task_id)s AND task = %(task)s AND scope {same} %(scope)s"
+
+CLAIM_RESERVED = f"""
+UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767), sends = 0,
        owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, progress = NULL,
-       started_at = {now}, open_at = {after[lease]}, due_at = {after[lease]}, state = 2
- WHERE digest = %(digest)s AND task_id = %(task_id)s AND (state = 1 OR (state = 3 AND open_at <= {now}))
+       started_at = {{now}}, open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
+ WHERE {OWN} AND (state = 1 OR (state = 3 AND open_at <= {{now}}))
 RETURNING token, generation, attempts, crashes, reason
 """
 
 READ = """
-SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task_id, k.runner_task_id,
-       k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in} AS opens_in,
+SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
+       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {now}, {opens_in},
        EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
        k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external
   FROM {key} k WHERE k.digest = %(digest)s

@@ -128,6 +128,8 @@ def _entry(row: Row, *, answered: bool) -> Entry:
         generation=row.generation,
         attempts=1,
         crashes=0,
+        task="task",
+        scope=None,
         task_id=row.task_id,
         runner_task_id=row.runner,
         owner=None if row.owner is None else str(row.owner),

@@ -25,6 +25,8 @@ def entry(state: State, *, is_open: bool | None = TIMELESS, **changes: Any) -> E
         "generation": 1,
         "attempts": 1,
         "crashes": 0,
+        "task": "shop.charge",
+        "scope": None,
         "task_id": "accepted",
         "runner_task_id": None,
         "owner": "w:1:a",

@@ -1,0 +1,41 @@
+"""Dicts that JSON would write with one key twice: asked before the trip, after which nothing tells of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from .canonical import is_plain
+
+
+def lost_key(value: object) -> str | None:
+    """The first key of a dict in a value that JSON would write like another one's; None when there is none.
+
+    The text would hold both, and whoever reads it would get the last: ``{1: "a", "1": "b"}``. Only what
+    JSON takes for a list or a dict is looked into.
+    """
+    return None if is_plain(value) else _lost(value)
+
+
+def _lost(value: object) -> str | None:
+    inner: Iterable[object]
+    if isinstance(value, dict):
+        written = [_written(key) for key in value] if _is_mixed(value) else []
+        if len(set(written)) < len(written):
+            return ascii(next(name for name in written if written.count(name) > 1))[:60]
+        inner = value.values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    else:
+        return None
+    return next((found for found in map(_lost, inner) if found is not None), None)
+
+
+def _is_mixed(value: dict[object, object]) -> bool:
+    return any(type(key) is not str for key in value)
+
+
+def _written(key: object) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    return json.dumps(key) if key is None or isinstance(key, bool | int | float) else f"{type(key)} {id(key)}"
