@@ -245,7 +245,8 @@ class Revoked:
 
     def __init__(self, id: str, headers: dict[str, Any]) -> None:  # noqa: A002
         self.id = id
-        self.args, self.kwargs = (7,), {}
+        self.args: tuple[int, ...] = (7,)
+        self.kwargs: dict[str, Any] = {}
         vars(self).update(headers)
 
 
