@@ -3,61 +3,35 @@
 from __future__ import annotations
 
 import logging
-import signal
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from billiard.common import human_status
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import doubted, signals, undone
-from .announce import announce
+from . import undone
+from .breaker import breaker, on_own_connection
 from .conf import settings
-from .delivery import is_redelivered
+from .deaths import Crash, Timeout, announce_end, was_told_to_stop
 from .failure import failure_of
 from .header import from_header
 from .message import HEADER, Message
 from .outcomes import Call, Failure, Identity
 from .owner import instance
 from .relay import relay
-from .states import Category, Reason, State
-from .stores import LedgerStore, get_store
+from .states import Category, State
+from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
-PAUSE = 30.0
 #: Seconds until a part of a chord is reported again: on Redis a process that died while it sent the body is
 #: taken for one that still does for up to about 20 s.
 REPORT_AGAIN = 30.0
 #: So many sendings of an unknown task are refused before its key is given up.
 UNKNOWN_LIMIT = 10
-#: How Celery tells that end: of a child that left by itself then, and of one that the signal struck again.
-_TOLD_TO_STOP = (human_status(int(signal.SIGTERM)), human_status(-signal.SIGTERM))
-
-
-class _Breaker:
-    """Keeps a ledger that is down from slowing the parent's event loop again and again."""
-
-    until = 0.0
-
-    def guard(self, work: Callable[[], object]) -> None:
-        """Carry ``work`` out unless it failed lately; its errors are logged, never raised."""
-        if time.monotonic() < self.until:
-            return
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
-            self.until = time.monotonic() + PAUSE
-            logger.warning("The parent could not end a claim (%r); its lease runs out instead", error)
-
-
-breaker = _Breaker()
 
 
 class ParentHook:
@@ -73,9 +47,9 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, _Crash(_failure(self, error), was_told=_was_told_to_stop(error)))
+            _for_dead_child(self, Crash(_failure(self, error), was_told=was_told_to_stop(error)))
         elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
-            _for_dead_child(self, _Timeout(_failure(self, error)))
+            _for_dead_child(self, Timeout(_failure(self, error)))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
     def _success_was_stored(self) -> Any:
@@ -122,7 +96,7 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
         elif terminated or not _runs(store, identity.digest, request.id):
             store.cancel(identity.digest, window=window, task_id=request.id)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def _runs(store: LedgerStore, digest: UUID, task_id: str) -> bool:
@@ -137,7 +111,7 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
         for task_id in task_ids:
             store.cancel_waiting(task_id, window=settings().redelivery_window)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def fail_unknown(name: str, task_id: str, headers: Any) -> None:
@@ -154,9 +128,9 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
         if store.fail_unknown(
             identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
         ):
-            _announce(Call(identity, name, task_id, None), State.FAILED, failure)
+            announce_end(Call(identity, name, task_id, None), State.FAILED, failure)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def _is_reported_again(request: Any) -> bool:
@@ -178,11 +152,6 @@ def _acks_on_timeout(task: Any) -> bool:
     return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
-def _was_told_to_stop(error: WorkerLostError) -> bool:
-    """Whether the child ended by the signal that stops a worker's processes: its body was unwound."""
-    return any(f" {status} " in str(error) for status in _TOLD_TO_STOP)
-
-
 def _is_atomic(task: Any) -> bool:
     return bool(task.idempotency_policy.mode == "atomic")
 
@@ -193,63 +162,7 @@ def _failure(request: Any, error: BaseException) -> Failure:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Crash:
-    """The child is dead: another attempt follows."""
-
-    failure: Failure
-    was_told: bool
-
-    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        if store.free_dead(
-            call.identity.digest,
-            owner_prefix=owner,
-            republish=settings().republish_after,
-            failure=self.failure,
-        ):
-            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
-
-    def end_undone(self, request: Any, call: Call) -> None:
-        """The start of a redelivered copy was counted before it began: that is not a crash more."""
-        header = (request.request_dict or {}).get(HEADER)
-        is_ours = from_header(header, task_name=call.task, task_id=request.id) is not None
-        if not self.was_told and not is_redelivered(request.delivery_info, is_ours and header):
-            breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Timeout:
-    """The child is being killed for its hard time limit, and its message acknowledged."""
-
-    failure: Failure
-
-    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        digest = call.identity.digest
-        if store.fail_dead(
-            digest,
-            owner_prefix=owner,
-            reason=Reason.RETRIES_USED_UP,
-            failure=self.failure,
-            retention=settings().dead_letter_retention,
-        ):
-            entry = store.read(digest, task_id=call.task_id)
-            _announce(call, State.FAILED if entry is None else entry.state, self.failure)
-
-    def end_undone(self, request: Any, call: Call) -> None:
-        undone.record_soon(
-            breaker.guard,
-            request.task,
-            call,
-            undone.failed(self.failure),
-            told=lambda: _announce(call, State.FAILED, self.failure),
-        )
-
-
-def _announce(call: Call, state: State, failure: Failure) -> None:
-    announce(signals.dead_lettered, sender=call.task, using=None, call=call, state=state, failure=failure)
-
-
-def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
+def _for_dead_child(request: Any, ending: Crash | Timeout) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
@@ -265,12 +178,7 @@ def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
         return
 
     call = Call(identity, task.name, request.id, None)
-    breaker.guard(lambda: _on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
-
-
-def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
-    with get_store().side_connection() as store:
-        work(store)
+    breaker.guard(lambda: on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
 
 
 def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:
