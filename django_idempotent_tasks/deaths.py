@@ -1,17 +1,14 @@
-"""What is written for a child that died or is being killed: a crash, or the end of a hard time limit."""
+"""What is written for a child that has died or is being killed: a crash, a stop or a time limit."""
 
 from __future__ import annotations
 
-import signal
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from billiard.common import human_status
-from billiard.exceptions import WorkerLostError
-
 from . import doubted, signals, undone
 from .announce import announce
-from .breaker import breaker
+from .breaker import breaker, on_own_connection
 from .conf import settings
 from .delivery import is_redelivered
 from .header import from_header
@@ -20,16 +17,28 @@ from .outcomes import Call, Failure
 from .states import Reason, State
 from .stores import LedgerStore
 
-#: How Celery tells that end: of a child that left by itself then, and of one that the signal struck again.
-_TOLD_TO_STOP = (human_status(int(signal.SIGTERM)), human_status(-signal.SIGTERM))
+
+class Ending(ABC):
+    """What became of a child, as its parent writes it."""
+
+    @abstractmethod
+    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
+        """End the claim of the owner whose name begins so."""
+
+    @abstractmethod
+    def end_undone(self, request: Any, call: Call, owner: str) -> None:
+        """End an atomic run, whose transaction has left nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
-    """The child is dead: another attempt follows."""
+class Crash(Ending):
+    """The child is dead, and nobody stops its worker: another attempt follows, with a crash counted.
+
+    Also where the child was told to end and took that for a stop of its worker: what it gave back
+    then is still marked as its own.
+    """
 
     failure: Failure
-    was_told: bool
 
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
         """Free the claims of that owner, with a crash counted."""
@@ -41,16 +50,52 @@ class Crash:
         ):
             doubted.tell(store, call.identity.digest, worker=self.failure.worker)
 
-    def end_undone(self, request: Any, call: Call) -> None:
-        """The start of a redelivered copy was counted before it began: that is not a crash more."""
-        header = (request.request_dict or {}).get(HEADER)
-        is_ours = from_header(header, task_name=call.task, task_id=request.id) is not None
-        if not self.was_told and not is_redelivered(request.delivery_info, is_ours and header):
-            breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
+    def end_undone(self, request: Any, call: Call, owner: str) -> None:
+        """A redelivered copy counted its start before it began: a crash more only if it took that back."""
+        if _was_counted(request, call):
+            breaker.guard(lambda: on_own_connection(lambda store: self.end(store, call, owner)))
+        else:
+            self._record(request, call)
+
+    def _record(self, request: Any, call: Call) -> None:
+        breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
 
 
 @dataclass(frozen=True, slots=True)
-class Timeout:
+class Killed(Crash):
+    """The child is being killed for its hard time limit, and its message comes back."""
+
+    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
+        """A counted start stays counted: the kill follows before the child would take it back."""
+        if not _was_counted(request, call):
+            self._record(request, call)
+
+    def _record(self, request: Any, call: Call) -> None:
+        undone.record_soon(breaker.guard, request.task, call, undone.crashed(self.failure))
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped(Ending):
+    """The child ended while its worker is being stopped: nobody has crashed, whatever signal it got."""
+
+    failure: Failure
+
+    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
+        """Free what the child did not give back itself."""
+        entry = store.read(call.identity.digest, task_id=call.task_id)
+        if entry is None or entry.state is not State.RUNNING or not (entry.owner or "").startswith(owner):
+            return
+        if store.release(call.identity.digest, token=entry.token):
+            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
+
+    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
+        """Take a counted start back that the child did not take back itself."""
+        if _was_counted(request, call):
+            breaker.guard(lambda: undone.take_back(request.task, call))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeout(Ending):
     """The child is being killed for its hard time limit, and its message acknowledged."""
 
     failure: Failure
@@ -68,7 +113,7 @@ class Timeout:
             entry = store.read(digest, task_id=call.task_id)
             announce_end(call, State.FAILED if entry is None else entry.state, self.failure)
 
-    def end_undone(self, request: Any, call: Call) -> None:
+    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
         """Fail the key of an atomic run, as soon as its transaction has ended."""
         undone.record_soon(
             breaker.guard,
@@ -79,9 +124,11 @@ class Timeout:
         )
 
 
-def was_told_to_stop(error: WorkerLostError) -> bool:
-    """Whether the child ended by the signal that stops a worker's processes: its body was unwound."""
-    return any(f" {status} " in str(error) for status in _TOLD_TO_STOP)
+def _was_counted(request: Any, call: Call) -> bool:
+    """Whether the child counted this start of an atomic run as a crash before it began."""
+    header = (request.request_dict or {}).get(HEADER)
+    is_ours = from_header(header, task_name=call.task, task_id=request.id) is not None
+    return is_redelivered(request.delivery_info, is_ours and header)
 
 
 def announce_end(call: Call, state: State, failure: Failure) -> None:

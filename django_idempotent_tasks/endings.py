@@ -12,6 +12,7 @@ from celery.utils.serialization import UnpickleableExceptionWrapper
 from django.db import Error as DatabaseError
 
 from .exceptions import TaskExit, TaskMemoryError
+from .stopping import is_stopping, may_be_interrupted
 
 _VALIDATORS = frozenset({"pydantic", "pydantic_core"})
 _MACHINERY = frozenset({"django_idempotent_tasks", "celery", "contextlib"}) | _VALIDATORS
@@ -39,16 +40,22 @@ def _is_drivers(error: BaseException) -> bool:
 
 
 def is_shutdown(error: BaseException) -> bool:
-    """Whether the worker is being stopped (or a greenlet killed), as against ``sys.exit()`` in a body."""
+    """Whether this process is told to end (or a greenlet killed), as against what a body raises by itself.
+
+    A pool child that is told to end takes that for a stop of its worker; where it is none, the parent
+    knows better and counts a crash.
+    """
     if isinstance(error, Exception):
         return False
     if isinstance(error, WorkerShutdown | WorkerTerminate):
-        return True
+        return _is_main() and is_stopping()
     if isinstance(error, KeyboardInterrupt):
-        return bool(
-            current_process().name == "MainProcess"
-        )  # a pool child is deaf to Ctrl-C: its body raised it
+        return _is_main() and may_be_interrupted()  # a pool child is deaf to Ctrl-C: its body raised it
     return type(error).__name__ == "GreenletExit" or bool(terminate_handler_fired())
+
+
+def _is_main() -> bool:
+    return bool(current_process().name == "MainProcess")
 
 
 def cause_of(retry: Retry) -> BaseException | None:

@@ -15,7 +15,7 @@ from celery.utils.imports import symbol_by_name
 from . import undone
 from .breaker import breaker, on_own_connection
 from .conf import settings
-from .deaths import Crash, Timeout, announce_end, was_told_to_stop
+from .deaths import Crash, Ending, Killed, Stopped, Timeout, announce_end
 from .failure import failure_of
 from .header import from_header
 from .message import HEADER, Message
@@ -23,6 +23,7 @@ from .outcomes import Call, Failure, Identity
 from .owner import instance
 from .relay import relay
 from .states import Category, State
+from .stopping import is_stopping
 from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -39,6 +40,8 @@ class ParentHook:
 
     ``on_failure`` is called for a lost child after its death is certain, and for a hard time limit
     while the child is still being killed: there its settlement is refused from now on, by state.
+    Whether a lost child was told to end with its worker is asked of the worker, never read from the
+    child's exit status, which is the same for a child that alone was told to end.
     """
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,9 +50,11 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, Crash(_failure(self, error), was_told=was_told_to_stop(error)))
-        elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
-            _for_dead_child(self, Timeout(_failure(self, error)))
+            failure = _failure(self, error)
+            _for_dead_child(self, Stopped(failure) if is_stopping() else Crash(failure))
+        elif isinstance(error, TimeLimitExceeded):
+            failure = _failure(self, error)
+            _for_dead_child(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
     def _success_was_stored(self) -> Any:
@@ -162,7 +167,7 @@ def _failure(request: Any, error: BaseException) -> Failure:
     )
 
 
-def _for_dead_child(request: Any, ending: Crash | Timeout) -> None:
+def _for_dead_child(request: Any, ending: Ending) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
@@ -172,13 +177,14 @@ def _for_dead_child(request: Any, ending: Crash | Timeout) -> None:
     if identity is None:
         return
 
+    owner = f"{instance()}:{pid}:"
     if _is_atomic(task):
         context = request._context  # noqa: SLF001  what Celery gives its own hooks
-        ending.end_undone(request, undone.call_of(task, identity, context))
+        ending.end_undone(request, undone.call_of(task, identity, context), owner)
         return
 
     call = Call(identity, task.name, request.id, None)
-    breaker.guard(lambda: on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
+    breaker.guard(lambda: on_own_connection(lambda store: ending.end(store, call, owner)))
 
 
 def _identity(task: Any, headers: Any, task_id: str, args: Any, kwargs: Any) -> Identity | None:

@@ -72,7 +72,7 @@ def released(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
 
 
 def buried(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
-    store, end = get_store(shop.alias), Crash(a_failure(), was_told=False)
+    store, end = get_store(shop.alias), Crash(a_failure())
     for _ in range(2):
         end.end(store, claim.call, claim.owner)
 
