@@ -274,7 +274,7 @@ class Ledger:
     def release(self, claim: Claim) -> bool:
         """Give the key back, due now; sent by the sweeper after one lease, should no copy arrive."""
         return self.store.retry(
-            claim, message=None, wait=0, reason=Reason.RETRY_ASKED, republish=self.policy.lease
+            claim, message=None, wait=0, reason=Reason.RELEASED, republish=self.policy.lease
         )
 
     def fail(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-import signal
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from billiard.common import human_status
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import doubted, signals, undone
-from .announce import announce
+from . import undone
+from .breaker import breaker, on_own_connection
 from .conf import settings
-from .delivery import is_redelivered
+from .deaths import Crash, Ending, Killed, Stopped, Timeout, announce_end
 from .failure import failure_of
 from .header import carried
 from .message import Message
@@ -25,40 +22,18 @@ from .misnamed import put_right
 from .outcomes import Call, Entry, Failure
 from .owner import instance
 from .relay import relay
-from .states import Category, Reason, State
-from .stores import LedgerStore, get_store
+from .states import Category, State
+from .stopping import is_stopping
+from .stores import LedgerStore
 from .verdict import is_foreign
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
-PAUSE = 30.0
 #: Seconds until a part of a chord is reported again: on Redis a process that died while it sent the body is
 #: taken for one that still does for up to about 20 s.
 REPORT_AGAIN = 30.0
 #: So many sendings of an unknown task are refused before its key is given up.
 UNKNOWN_LIMIT = 10
-#: How Celery tells that end: of a child that left by itself then, and of one that the signal struck again.
-_TOLD_TO_STOP = (human_status(int(signal.SIGTERM)), human_status(-signal.SIGTERM))
-
-
-class _Breaker:
-    """Keeps a ledger that is down from slowing the parent's event loop again and again."""
-
-    until = 0.0
-
-    def guard(self, work: Callable[[], object]) -> None:
-        """Carry ``work`` out unless it failed lately; its errors are logged, never raised."""
-        if time.monotonic() < self.until:
-            return
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
-            self.until = time.monotonic() + PAUSE
-            logger.warning("The parent could not end a claim (%r); its lease runs out instead", error)
-
-
-breaker = _Breaker()
 
 
 class ParentHook:
@@ -66,6 +41,8 @@ class ParentHook:
 
     ``on_failure`` is called for a lost child after its death is certain, and for a hard time limit
     while the child is still being killed: there its settlement is refused from now on, by state.
+    Whether a lost child was told to end with its worker is asked of the worker, never read from the
+    child's exit status, which is the same for a child that alone was told to end.
     """
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,9 +51,11 @@ class ParentHook:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         if isinstance(error, WorkerLostError):
-            _for_dead_child(self, _Crash(_failure(self, error), was_told=_was_told_to_stop(error)))
-        elif isinstance(error, TimeLimitExceeded) and _acks_on_timeout(self.task):  # type: ignore[attr-defined]
-            _for_dead_child(self, _Timeout(_failure(self, error)))
+            failure = _failure(self, error)
+            _for_dead_child(self, Stopped(failure) if is_stopping() else Crash(failure))
+        elif isinstance(error, TimeLimitExceeded):
+            failure = _failure(self, error)
+            _for_dead_child(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
     def _success_was_stored(self) -> Any:
@@ -126,7 +105,7 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
         elif terminated or entry.state is not State.RUNNING or entry.is_open:
             store.cancel(digest, window=window, task_id=request.id)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def _own_row(store: LedgerStore, call: Call) -> Entry | None:
@@ -147,7 +126,7 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
         for task_id in task_ids:
             store.cancel_waiting(task_id, window=settings().redelivery_window)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def fail_unknown(name: str, task_id: str, headers: Any) -> None:
@@ -165,9 +144,9 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
         if _own_row(store, call) is not None and store.fail_unknown(
             call.identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
         ):
-            _announce(call, State.FAILED, failure)
+            announce_end(call, State.FAILED, failure)
 
-    breaker.guard(lambda: _on_own_connection(work))
+    breaker.guard(lambda: on_own_connection(work))
 
 
 def _is_reported_again(request: Any) -> bool:
@@ -189,11 +168,6 @@ def _acks_on_timeout(task: Any) -> bool:
     return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
-def _was_told_to_stop(error: WorkerLostError) -> bool:
-    """Whether the child ended by the signal that stops a worker's processes: its body was unwound."""
-    return any(f" {status} " in str(error) for status in _TOLD_TO_STOP)
-
-
 def _is_atomic(task: Any) -> bool:
     return bool(task.idempotency_policy.mode == "atomic")
 
@@ -204,62 +178,7 @@ def _failure(request: Any, error: BaseException) -> Failure:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Crash:
-    """The child is dead: another attempt follows."""
-
-    failure: Failure
-    was_told: bool
-
-    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        if store.free_dead(
-            call.identity.digest,
-            owner_prefix=owner,
-            republish=settings().republish_after,
-            failure=self.failure,
-        ):
-            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
-
-    def end_undone(self, request: Any, call: Call) -> None:
-        """The start of a redelivered copy was counted before it began: that is not a crash more."""
-        own = carried(request.request_dict, task_name=call.task, task_id=request.id)
-        if not self.was_told and not is_redelivered(request.delivery_info, own and own.header):
-            breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Timeout:
-    """The child is being killed for its hard time limit, and its message acknowledged."""
-
-    failure: Failure
-
-    def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        digest = call.identity.digest
-        if store.fail_dead(
-            digest,
-            owner_prefix=owner,
-            reason=Reason.RETRIES_USED_UP,
-            failure=self.failure,
-            retention=settings().dead_letter_retention,
-        ):
-            entry = store.read(digest, task_id=call.task_id)
-            _announce(call, State.FAILED if entry is None else entry.state, self.failure)
-
-    def end_undone(self, request: Any, call: Call) -> None:
-        undone.record_soon(
-            breaker.guard,
-            request.task,
-            call,
-            undone.failed(self.failure),
-            told=lambda: _announce(call, State.FAILED, self.failure),
-        )
-
-
-def _announce(call: Call, state: State, failure: Failure) -> None:
-    announce(signals.dead_lettered, sender=call.task, using=None, call=call, state=state, failure=failure)
-
-
-def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
+def _for_dead_child(request: Any, ending: Ending) -> None:
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
@@ -269,21 +188,17 @@ def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
     if call is None:
         return
 
+    owner = f"{instance()}:{pid}:"
     if _is_atomic(task):
         context = request._context  # noqa: SLF001  what Celery gives its own hooks
-        ending.end_undone(request, undone.stored(task, call, context))
+        ending.end_undone(request, undone.stored(task, call, context), owner)
         return
 
     def end(store: LedgerStore) -> None:
         # The owner is who was granted the key: no header makes this child the owner of another one.
-        ending.end(store, put_right(store, call), f"{instance()}:{pid}:")
+        ending.end(store, put_right(store, call), owner)
 
-    breaker.guard(lambda: _on_own_connection(end))
-
-
-def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
-    with get_store().side_connection() as store:
-        work(store)
+    breaker.guard(lambda: on_own_connection(end))
 
 
 def _named(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:

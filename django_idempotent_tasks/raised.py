@@ -12,6 +12,8 @@ from billiard.common import terminate_handler_fired  # type: ignore[attr-defined
 from billiard.process import current_process
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 
+from .stopping import is_stopping, may_be_interrupted
+
 #: Stands for a class or a message that cannot be read.
 UNREADABLE = "(unreadable)"
 
@@ -32,15 +34,22 @@ def is_a(error: object, *kinds: type[E]) -> TypeGuard[E]:
 
 
 def is_shutdown(error: BaseException) -> bool:
-    """Whether the worker is being stopped (or a greenlet killed), as against ``sys.exit()`` in a body."""
+    """Whether this process is told to end (or a greenlet killed), as against what a body raises by itself.
+
+    A pool child that is told to end takes that for a stop of its worker; where it is none, the parent
+    knows better and counts a crash.
+    """
     if is_a(error, Exception):
         return False
     if is_a(error, WorkerShutdown, WorkerTerminate):
-        return True
+        return _is_main() and is_stopping()
     if is_a(error, KeyboardInterrupt):
-        # A pool child is deaf to Ctrl-C: its body raised it.
-        return bool(current_process().name == "MainProcess")
+        return _is_main() and may_be_interrupted()  # a pool child is deaf to Ctrl-C: its body raised it
     return name_of(error) == "GreenletExit" or bool(terminate_handler_fired())
+
+
+def _is_main() -> bool:
+    return bool(current_process().name == "MainProcess")
 
 
 def anew(error: E) -> E:

@@ -33,6 +33,7 @@ class Reason(IntEnum):
     RESULT_NOT_STORED = 10
     SENT = 11
     REPLACED = 12
+    RELEASED = 13
 
 
 class Category(IntEnum):

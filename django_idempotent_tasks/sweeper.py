@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -211,12 +212,17 @@ class _Post:
 class Sweeper:
     """The thread in a worker's parent process, or a process of its own: any number may run, one leads.
 
-    ``database`` is the alias of the ledger; by default what the settings say.
+    ``database`` is the alias of the ledger; by default what the settings say. While ``may_lead`` says no
+    it does not lead, and gives back a lead that it has: a worker that takes no messages any more, or
+    hangs in its shutdown, leaves the duty to another one.
     """
 
-    def __init__(self, app: Celery, *, database: str | None = None) -> None:
+    def __init__(
+        self, app: Celery, *, database: str | None = None, may_lead: Callable[[], bool] = lambda: True
+    ) -> None:
         self.app = app
         self.database = database
+        self.may_lead = may_lead
         self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{uuid4().hex[:12]}"
         self._stopped = threading.Event()
         self._leads = False
@@ -246,13 +252,16 @@ class Sweeper:
 
     def _resign(self) -> None:
         if self._leads:
+            self._leads = False
             self._guarded(lambda store: store.resign(DUTY, holder=self.holder))
 
     def _run(self) -> None:
         poll = sweep = time.monotonic()
         while not self._stopped.wait(TICK):
             now = time.monotonic()
-            if now >= poll:
+            if not self.may_lead():
+                self._resign()
+            elif now >= poll:
                 poll = now + POLL
                 self._leads = self._lead()
             if self._leads and now >= sweep:

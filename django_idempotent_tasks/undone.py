@@ -44,6 +44,16 @@ def record(task: Any, call: Call, ending: Ending) -> Recorded:
         )
 
 
+def take_back(task: Any, call: Call) -> None:
+    """Take a start back that was counted as a crash before it began, and that nobody else has followed."""
+    with get_store().side_connection() as store:
+        entry = store.read(call.identity.digest, task_id=call.task_id)
+        if entry is None or entry.state is not State.RETRY or entry.reason is not Reason.OWNER_DIED:
+            return
+        ledger = AtomicLedger(store, task.idempotency_policy, counted=entry.token)
+        ledger.record(call, owner=new_owner(), seen=entry.token, settle=ledger.release)
+
+
 def record_soon(
     guard: Callable[[Callable[[], object]], None],
     task: Any,

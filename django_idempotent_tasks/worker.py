@@ -17,6 +17,7 @@ from .checks import missing_tables, problems
 from .conf import settings
 from .owner import renew_instance
 from .parent import cancel_revoked, cancel_waiting, fail_unknown, install
+from .stopping import is_consuming, watch
 from .sweeper import Sweeper
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -41,6 +42,7 @@ def connect() -> None:
 
 def _on_init(sender: Any = None, **_kwargs: object) -> None:
     renew_instance()
+    watch(sender)
     app = getattr(sender, "app", None)
     if app is None:
         return
@@ -103,7 +105,7 @@ def _on_ready(sender: Any = None, **_kwargs: object) -> None:
     _look_at_children(sender)
     app = getattr(sender, "app", None)
     if app is not None and settings().sweeper == "thread":
-        sweeper = Sweeper(app)
+        sweeper = Sweeper(app, may_lead=is_consuming)
         _sweepers.append(sweeper)
         sweeper.start()
 

@@ -45,6 +45,7 @@ _REASONS = {
     Reason.RESULT_NOT_STORED: gettext_noop("done, the result is not stored"),
     Reason.SENT: gettext_noop("sent"),
     Reason.REPLACED: gettext_noop("replaced by another task"),
+    Reason.RELEASED: gettext_noop("given back: its process was told to end"),
 }
 
 

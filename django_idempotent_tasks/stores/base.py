@@ -159,7 +159,8 @@ class LedgerStore(Upkeep):
 
         ``message`` None keeps the stored one; "" forgets it (the new one cannot be stored). Here and
         below a ``failure`` is recorded in the same transaction, once; what the database does not take
-        of it is left out, and never costs the transition.
+        of it is left out, and never costs the transition. With ``Reason.RELEASED`` the row keeps the
+        owner's name, for :meth:`free_dead`.
         """
 
     @abstractmethod
@@ -178,6 +179,7 @@ class LedgerStore(Upkeep):
     ) -> bool:
         """RUNNING to RETRY for an owner that is known to be dead: a crash, with growing waits.
 
+        The same for what that owner has given back (``Reason.RELEASED``) and nobody has claimed since.
         REVIEW instead where the owner died inside ``external()``. ``unseen`` attempts before it have left
         nothing and are counted too. False when the row has another owner.
         """

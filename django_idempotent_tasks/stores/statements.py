@@ -126,8 +126,10 @@ UPDATE {{key}} SET reason = %(reason)s, result = %(result)s, message = NULL, in_
  WHERE {OWNED}
 """
 
+#: An owner that gives its claim back (13) stays named: its parent may know that nobody stopped the worker.
 RETRY = f"""
-UPDATE {{key}} SET reason = %(reason)s, message = NULLIF(COALESCE(%(message)s, message), ''), owner = NULL,
+UPDATE {{key}} SET reason = %(reason)s, message = NULLIF(COALESCE(%(message)s, message), ''),
+       owner = CASE WHEN %(reason)s = 13 THEN owner ELSE NULL END,
        in_external = {{false}}, open_at = {{after[wait]}}, due_at = {{after[republish]}}, state = 3
  WHERE {OWNED}
 """
@@ -159,13 +161,18 @@ CRASH_WAIT = "CASE WHEN k.crashes = 0 THEN 0 WHEN k.crashes < 6 THEN (1 << k.cra
 #: The claims of one process, by the owner's name up to its last part; it holds no wildcard.
 OF_THE_DEAD = "k.digest = %(digest)s AND k.state = 2 AND k.owner LIKE %(owner)s"
 
+#: The same, and what the process gave back when it was told to end.
+LEFT_BY_THE_DEAD = """
+k.digest = %(digest)s AND (k.state = 2 OR (k.state = 3 AND k.reason = 13)) AND k.owner LIKE %(owner)s
+"""
+
 FREE_DEAD = f"""
 UPDATE {{key}} AS k SET reason = 9, token = token + 1, owner = NULL, attempts = attempts + %(unseen)s,
        {{doubted}},
        open_at = CASE WHEN in_external THEN NULL ELSE {{after_crash}} END,
        due_at = CASE WHEN in_external THEN NULL ELSE {{after_crash_republish}} END,
        crashes = crashes + 1, state = CASE WHEN in_external THEN 4 ELSE 3 END
- WHERE {OF_THE_DEAD}
+ WHERE {LEFT_BY_THE_DEAD}
 """
 
 FAIL_DEAD = f"""

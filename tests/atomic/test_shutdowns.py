@@ -71,6 +71,29 @@ def test_a_body_that_does_not_end_within_a_soft_shutdown_runs_again(
         worker.wait()
 
 
+@pytest.mark.parametrize("way", ["cold", "its child told as well", "its child killed"])
+def test_a_start_that_was_counted_before_it_began_is_not_a_crash_where_its_worker_stops(
+    site: Site, family: Worker, key: str, way: str
+) -> None:
+    """What is delivered again counts each start as a crash first, and takes that back at its end."""
+    arguments = ("--queues", key, "--concurrency", "1")
+    with site.running("stopping", *arguments) as worker:
+        raw = site.park(atomic.acting, key, ["written: wait"])
+        site.broker.deliver(raw, redelivered=True, queue=key)
+        child = visitor(site, key)
+        assert site.rows.row(key).crashes == 1
+        consume(site, key, by=family)
+        if way == "cold":
+            worker.process.send_signal(signal.SIGQUIT)
+        else:
+            worker.terminate()
+            worker.wait_for_log("Warm shutdown")
+            os.kill(child, signal.SIGTERM if way == "its child told as well" else signal.SIGKILL)
+
+        done_once(site, key, starts=2, crashes=0)
+        worker.wait()
+
+
 def test_a_body_that_is_stopped_together_with_its_parent_runs_again(
     site: Site, family: Worker, key: str
 ) -> None:

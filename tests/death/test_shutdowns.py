@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
 from tests.proj import death
-from tests.support.control import consume
+from tests.support.control import LISTENING, consume, shut_down
 from tests.support.processes import Worker
 from tests.support.site import Site
 
@@ -32,9 +33,9 @@ def stopping_worker(site: Site, key: str, heir: Worker, **celery: object) -> Ite
         yield worker
 
 
-def assert_goes_on_elsewhere(site: Site, key: str, heir: Worker, *, told: float) -> None:
+def assert_goes_on_elsewhere(site: Site, key: str, heir: Worker, *, told: float, died: bool = False) -> None:
     """The next attempt begins at once on the heir, and nobody has crashed."""
-    second = next_attempt(site, key, died=False)
+    second = next_attempt(site, key, died=died)
     assert second["pid"] in heir.children()
     assert second["at"] - told < NEXT_CLAIM_WITHIN
     done_once(site, key, attempts=2, crashes=0)
@@ -48,6 +49,24 @@ def test_a_warm_shutdown_lets_the_body_finish(site: Site, family: Worker, key: s
 
         done_once(site, key, attempts=1, crashes=0)
         assert worker.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("told_by", ["signal", "remote control"])
+def test_a_child_that_is_ended_while_its_worker_stops_has_not_crashed(
+    site: Site, family: Worker, key: str, told_by: str, number: signal.Signals
+) -> None:
+    with stopping_worker(site, key, family, **LISTENING) as worker:
+        if told_by == "signal":
+            worker.terminate()
+        else:
+            shut_down(site, worker)
+        worker.wait_for_log("Warm shutdown" if told_by == "signal" else "Got shutdown from remote")
+        told = time.time()
+        os.kill(site.journal.started(key)["pid"], number)
+
+        assert_goes_on_elsewhere(site, key, family, told=told, died=number == signal.SIGKILL)
+        worker.wait()
 
 
 def test_a_cold_shutdown_frees_the_key_at_once(site: Site, family: Worker, key: str) -> None:

@@ -56,24 +56,15 @@ def test_a_child_that_still_completes_after_its_hard_limit_is_refused(
     assert family.is_alive
 
 
-def test_a_body_whose_message_survives_the_hard_limit_runs_again_at_once(
-    site: Site, family: Worker, key: str
+@pytest.mark.parametrize("deed", ["wait", "hold the interpreter"])
+def test_a_body_whose_message_survives_the_hard_limit_runs_again_at_once_and_has_crashed(
+    site: Site, family: Worker, key: str, deed: str
 ) -> None:
-    site.send(death.requeued_on_timeout, key, ["wait"], options=HARD)
+    site.send(death.requeued_on_timeout, key, [deed], options=HARD)
 
     first = site.journal.started(key)
-    second = next_attempt(site, key, died=False)
+    second = next_attempt(site, key, died=True)
     assert second["at"] - first["at"] < 1 + NEXT_CLAIM_WITHIN
-    done_once(site, key, attempts=2, crashes=0)
-    assert family.is_alive
-
-
-def test_a_body_that_cannot_be_told_of_the_hard_limit_runs_again_after_its_lease(
-    site: Site, family: Worker, key: str
-) -> None:
-    site.send(death.briefly_requeued_on_timeout, key, ["hold the interpreter"], options=HARD)
-
-    next_attempt(site, key, died=True)
     done_once(site, key, attempts=2, crashes=1)
     assert family.is_alive
 

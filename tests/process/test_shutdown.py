@@ -74,3 +74,22 @@ def test_a_body_interrupted_by_a_cold_shutdown_runs_again_at_once(site: Site, pa
     assert (row.attempts, row.crashes) == (2, 0)
     assert len(site.rows.effects(key)) == 1
     stopping.wait()
+
+
+def test_a_worker_that_takes_long_to_stop_gives_the_lead_of_its_sweeper_to_another(
+    own_site: Site, key: str
+) -> None:
+    site = own_site
+    with site.running("leaving") as leaving:
+        eventually(lambda: site.rows.is_led_by(leaving), "it leads")
+        site.send(tasks.skipping, key, gated=True)
+        site.journal.started(key)
+        with site.running("staying") as staying:
+            leaving.terminate()
+            leaving.wait_for_log("Warm shutdown")
+
+            eventually(lambda: site.rows.is_led_by(staying), "the lead is given on")
+            assert leaving.is_alive
+            site.journal.open(f"{key}.1")
+            assert leaving.wait() == 0
+            assert site.rows.is_led_by(staying)

@@ -82,6 +82,7 @@ persistent = _task("persistent", autoretry_for=(death.Trouble, SoftTimeLimitExce
 delicate = _task("delicate", max_crashes=2)
 impatient = _task("impatient", on_store_down="raise")
 requeued_on_timeout = _task("requeued_on_timeout", **death.UNACKED)
+delicately_requeued_on_timeout = _task("delicately_requeued_on_timeout", max_crashes=2, **death.UNACKED)
 reserved = _task("reserved", reserve=True)
 #: With nothing to store, its commit is the first statement after the body.
 silent = _task("silent", store_result=False)

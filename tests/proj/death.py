@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from celery import Task
-from celery.exceptions import Ignore, Reject
+from celery.exceptions import Ignore, Reject, WorkerShutdown
 from celery.worker.request import Request
 from django.db import connection
 
@@ -76,6 +76,7 @@ def _complete_when_stopped(task: Any, key: str, gate: str) -> None:
 def _end(deed: str, task: Any, key: str, plan: list[str]) -> None:
     """Die, fail, answer the broker or ask for a retry, as ``deed`` says."""
     _die(deed)
+    _leave(deed)
     _answer(deed)
     _ask_again(deed, task, key, plan)
 
@@ -90,6 +91,18 @@ def _die(deed: str) -> None:
             sys.exit(3)
         case "run out of memory":
             raise MemoryError
+
+
+def _leave(deed: str) -> None:
+    """End as a process that is told to, or that means to."""
+    word, _, number = deed.rpartition(" ")
+    match word:
+        case "signal":
+            os.kill(os.getpid(), getattr(signal, number))
+        case "leave with":
+            os._exit(int(number))
+        case "raise":
+            raise {"KeyboardInterrupt": KeyboardInterrupt, "WorkerShutdown": WorkerShutdown}[number]
 
 
 def _answer(deed: str) -> None:
@@ -134,7 +147,8 @@ persistent = _task("persistent", autoretry_for=(Trouble,))
 #: Under its name in Celery 5.7, and under that of earlier versions.
 UNACKED: dict[str, Any] = {"acks_on_timeout": False, "acks_on_failure_or_timeout": False}
 requeued_on_timeout = _task("requeued_on_timeout", **UNACKED)
-briefly_requeued_on_timeout = _task("briefly_requeued_on_timeout", lease=2, **UNACKED)
+delicate = _task("delicate", max_crashes=2)
+delicately_requeued_on_timeout = _task("delicately_requeued_on_timeout", max_crashes=2, **UNACKED)
 secretive = _task("secretive", sensitive=("plan",))
 contradictory = _task("contradictory", soft_time_limit=10, time_limit=5)
 early_acked = _task("early_acked", lease=2, acks_late=False)

@@ -54,7 +54,9 @@ class Broker:
         raw: bytes = self.client.rpop(self.prefix + self.parked)  # type: ignore[assignment]
         return raw
 
-    def deliver(self, raw: bytes, *, redelivered: bool | None = None, times: int = 1) -> None:
+    def deliver(
+        self, raw: bytes, *, redelivered: bool | None = None, times: int = 1, queue: str = QUEUE
+    ) -> None:
         """Put a raw message on the workers' queue, with or without the mark of a redelivery."""
         message = json.loads(raw)
         marks = (message["headers"], message["properties"]["delivery_info"])
@@ -62,8 +64,8 @@ class Broker:
             place.pop("redelivered", None)
             if redelivered is not None:
                 place["redelivered"] = redelivered
-        message["properties"]["delivery_info"]["routing_key"] = QUEUE
-        self.client.lpush(self.prefix + QUEUE, *[json.dumps(message)] * times)
+        message["properties"]["delivery_info"]["routing_key"] = queue
+        self.client.lpush(self.prefix + queue, *[json.dumps(message)] * times)
 
     def clear(self) -> None:
         """Throw every message away."""

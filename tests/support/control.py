@@ -37,6 +37,18 @@ def ping(site: Site, node: str, *, answers: int) -> list[Any]:
         return list(control.ping(destination=[node], timeout=10, limit=answers) or [])
 
 
+def command_to(site: Site, name: str, **arguments: Any) -> list[Any]:
+    """Tell the site's worker something by remote control; what it answers."""
+    with _control(site) as control:
+        return list(control.broadcast(name, arguments=arguments, reply=True, timeout=10, limit=1) or [])
+
+
+def shut_down(site: Site, worker: Worker) -> None:
+    """Tell one worker of the site to stop."""
+    with _control(site) as control:
+        control.shutdown(destination=[f"{worker.name}@tests"])
+
+
 @contextmanager
 def _control(site: Site) -> Iterator[Control]:
     """An app of its own: remote control goes through the app's pool, whatever connection is given."""

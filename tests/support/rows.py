@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connections
+from django.utils import timezone
 
 from django_idempotent_tasks.models import (
     AnsweredCall,
@@ -20,6 +21,7 @@ from django_idempotent_tasks.models import (
 )
 from django_idempotent_tasks.states import State
 from tests.proj.models import Effect
+from tests.support.processes import Worker
 from tests.support.waiting import eventually
 
 
@@ -93,6 +95,13 @@ class Rows:
     def leader(self) -> Leader | None:
         """Return who leads the sweeper, or None."""
         return Leader.objects.using(self.alias).filter(name="sweeper").first()
+
+    def is_led_by(self, worker: Worker) -> bool:
+        """Whether this worker's sweeper has the lead now; there is one row, so no other has it then."""
+        leader = self.leader()
+        if leader is None or leader.expires_at <= timezone.now():
+            return False
+        return leader.holder.split(":")[1] == str(worker.process.pid)
 
     def leader_holder(self) -> str:
         """Return who leads the sweeper."""

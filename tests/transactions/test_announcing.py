@@ -11,8 +11,8 @@ import pytest
 from django.db import OperationalError
 
 from django_idempotent_tasks import ManualReview, PermanentError, doubted, log, sweeper
+from django_idempotent_tasks.deaths import Crash
 from django_idempotent_tasks.outcomes import Claim
-from django_idempotent_tasks.parent import _Crash
 from django_idempotent_tasks.signals import dead_lettered, key_failed
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
@@ -72,7 +72,7 @@ def released(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
 
 
 def buried(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
-    store, end = get_store(shop.alias), _Crash(a_failure(), was_told=False)
+    store, end = get_store(shop.alias), Crash(a_failure())
     for _ in range(2):
         end.end(store, claim.call, claim.owner)
 

@@ -79,6 +79,34 @@ class DeadOwners(Bench):
                     with self.untouched(claim):
                         assert end(claim) is False
 
+    def test_what_an_owner_gave_back_before_it_died_is_a_crash_as_well_while_nobody_has_claimed_it(
+        self,
+    ) -> None:
+        for crashes, wait in ((0, 0), (1, 2), (2, 4)):
+            claim = self.in_state(State.RUNNING, crashes=crashes)
+            assert self._give_back(claim) is True
+            assert self.row(claim).owner == claim.owner
+            with self.sets(claim, open_at=wait, due_at=wait + REPUBLISH):
+                assert self._free(claim) is True
+            entry = self.seen(claim.call)
+            assert (entry.state, entry.reason, entry.owner) == (State.RETRY, Reason.OWNER_DIED, None)
+            assert entry.crashes == crashes + 1
+            with self.untouched(claim):
+                assert self._free(claim) is False
+
+        claim = self.claimed()
+        self._give_back(claim)
+        taker = self.taken_over(claim.call)
+        assert (taker.grant.attempts, taker.grant.crashes) == (2, 0)
+        with self.untouched(taker):
+            assert self._free(claim) is False
+
+    def test_what_an_owner_gave_back_is_not_failed_for_it(self) -> None:
+        claim = self.claimed()
+        self._give_back(claim)
+        with self.untouched(claim):
+            assert self._fail(claim) is False
+
     def test_other_keys_of_a_dead_owner_are_left_alone(self) -> None:
         for end in self._ends():
             claim = self.claimed()
@@ -88,6 +116,9 @@ class DeadOwners(Bench):
 
     def _ends(self) -> tuple[Callable[[Claim], bool], ...]:
         return (self._free, self._fail)
+
+    def _give_back(self, claim: Claim) -> bool:
+        return self.store().retry(claim, message=None, reason=Reason.RELEASED, wait=0, republish=REPUBLISH)
 
     def _free(self, claim: Claim) -> bool:
         return self.store().free_dead(claim.digest, owner_prefix=_process(claim), republish=REPUBLISH)
