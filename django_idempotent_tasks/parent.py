@@ -254,18 +254,24 @@ def _for_dead_child(request: Any, ending: _Crash | _Timeout) -> None:
     if pid is None:  # never accepted by a child: nothing was claimed
         return
 
-    task = request.task
+    task, context = request.task, request._context  # noqa: SLF001  what Celery gives its own hooks
     identity = _identity(task, request.request_dict, request.id, request.args, request.kwargs)
     if identity is None:
         return
 
     if _is_atomic(task):
-        context = request._context  # noqa: SLF001  what Celery gives its own hooks
         ending.end_undone(request, undone.call_of(task, identity, context))
         return
 
     call = Call(identity, task.name, request.id, None)
-    breaker.guard(lambda: _on_own_connection(lambda store: ending.end(store, call, f"{instance()}:{pid}:")))
+
+    def work(store: LedgerStore) -> None:
+        ending.end(store, call, f"{instance()}:{pid}:")
+        if isinstance(ending, _Timeout) and store.read(identity.digest, task_id=request.id) is None:
+            # The ledger has lost its row, and the message is acknowledged: nobody else has it.
+            ending.end_undone(request, undone.call_of(task, identity, context))
+
+    breaker.guard(lambda: _on_own_connection(work))
 
 
 def _on_own_connection(work: Callable[[LedgerStore], None]) -> None:
