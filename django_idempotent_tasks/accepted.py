@@ -19,6 +19,7 @@ from celery.result import (  # type: ignore[attr-defined]  # not all in the stub
 from django.db import DatabaseError, connections
 from vine import promise
 
+from . import rows
 from .conf import settings
 from .encoding import decode_error, decode_result
 from .exceptions import IdempotencyError, OuterTransaction, RecordedError, ResultNotStored
@@ -223,14 +224,10 @@ def _restored(kind: type, args: tuple[Any, ...], digest: UUID | None) -> Any:
 
 def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | None:
     """The row of an accepted call, or how it ended where its key belongs to a later call."""
-    alias = settings().database
-    keys = IdempotencyKey.objects.using(alias)
-    # What takes a task's place has its task id as well.
-    named = keys.filter(task_id=task_id)
-    key = named.exclude(reason=Reason.REPLACED).first() or named.first()
-    if key is None and digest is not None:  # no index names those who took over
-        key = keys.filter(digest=digest, runner_task_id=task_id).first()
-    return key or AnsweredCall.objects.using(alias).filter(task_id=task_id).first()
+    row = rows.of_call(task_id)
+    if row is None and digest is not None:
+        row = rows.taken_over(task_id, digest=digest)
+    return row or rows.ended(task_id)
 
 
 def _is_held(task_id: str) -> bool:

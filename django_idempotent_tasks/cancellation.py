@@ -12,12 +12,13 @@ from uuid import UUID
 from celery.backends.base import DisabledBackend
 from django.db import connections, transaction
 
+from . import rows
 from .conf import settings
 from .exceptions import InvalidKey
 from .header import task_id_problem
 from .identity import UNSET, stated_digest
 from .message import is_rpc
-from .models import AnsweredCall, IdempotencyKey
+from .models import IdempotencyKey
 from .outcomes import Call, Identity
 from .relay import bounded_connection
 from .states import LIVE, State
@@ -85,24 +86,18 @@ def _runs_unseen(task: str, digest: UUID | None) -> bool:
 
 
 def _row(task: str, digest: UUID | None, task_id: str | None) -> IdempotencyKey | None:
-    rows = IdempotencyKey.objects.using(settings().database).filter(task=task)
-    if digest is not None:
-        rows = rows.filter(digest=digest)
-    if task_id is None:
-        return rows.first()
-    accepted = rows.filter(task_id=task_id).first()
-    # No index names those who took over, but few keys run at one time.
-    return accepted or rows.filter(state=State.RUNNING, runner_task_id=task_id).first()
+    if task_id is not None:
+        found = rows.of_call(task_id, task=task, digest=digest)
+        return found or rows.taken_over(task_id, task=task, digest=digest)
+    row = None if digest is None else rows.of_key(digest)
+    return row if row is not None and row.task == task else None
 
 
 def _replaced(digest: UUID | None, task_id: str | None) -> str:
     """A call whose key belongs to a later call has ended."""
     if task_id is None:
         return NOT_FOUND
-    answered = AnsweredCall.objects.using(settings().database).filter(task_id=task_id)
-    if digest is not None:
-        answered = answered.filter(digest=digest)
-    answer = answered.first()
+    answer = rows.ended(task_id, digest=digest)
     if answer is None:
         return NOT_FOUND
     return CANCELLED if answer.state == State.CANCELLED else FINISHED

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from . import rows
 from .conf import settings
 from .dead_letters import known_task
 from .encoding import decode_error
@@ -27,20 +28,15 @@ _WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.RE
 
 def find(task_id: str) -> IdempotencyKey | None:
     """The key of an accepted call; None where there is none, or the id can be none."""
-    if task_id_problem(task_id) is not None:
-        return None
-    named = IdempotencyKey.objects.using(settings().database).filter(task_id=task_id)
-    # What takes a task's place has its task id as well.
-    return named.exclude(reason=Reason.REPLACED).first() or named.first()
+    return None if task_id_problem(task_id) is not None else rows.of_call(task_id)
 
 
 def find_replaced(task_id: str) -> tuple[AnsweredCall, IdempotencyKey] | None:
     """How a call ended whose key a later call has, and that key; None when nothing is known of it."""
     if task_id_problem(task_id) is not None:
         return None
-    alias = settings().database
-    call = AnsweredCall.objects.using(alias).filter(task_id=task_id).order_by("-id").first()
-    key = call and IdempotencyKey.objects.using(alias).filter(digest=call.digest).first()
+    call = rows.ended(task_id)
+    key = call and rows.of_key(call.digest)
     return (call, key) if call and key else None
 
 

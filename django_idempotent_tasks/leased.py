@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
@@ -23,10 +24,13 @@ from .outcomes import Answer, Call, Claim, Grant
 from .progress import Progress, encode_progress
 from .raised import is_a, is_shutdown
 from .replay import check_replacement, replacement_text, replay
-from .reschedule import come_back
+from .reschedule import come_back, give_back
 from .settlement import Settlement
 from .states import State
+from .succession import Heir, succeeded_by
 from .verdict import Step
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 
 class LeasedHandle(Handle):
@@ -66,6 +70,8 @@ class LeasedAttempt(Attempt):
         """Run the body and settle the claim; returns the result or raises what Celery has to see."""
         with self._held():
             try:
+                if self.claim.grant.crashes >= self.ledger.policy.max_crashes:
+                    self.bury()
                 try:
                     with self._told(), entered(self), self._savepoint():
                         value = self._body(args, kwargs)
@@ -83,11 +89,13 @@ class LeasedAttempt(Attempt):
                 raise
             return self.ended_by(error)  # or its savepoint would take the completion back
 
-    def end_by(self, error: BaseException) -> NoReturn:
+    def end_by(self, error: BaseException) -> Any:
         """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
         try:
             self.ended_by(error)
         except LeaseLost:
+            if not is_shutdown(error):
+                return self._superseded()
             self._on_lost()
         raise error
 
@@ -200,17 +208,27 @@ class LeasedAttempt(Attempt):
             signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
 
     def _superseded(self) -> Any:
-        """The settlement was refused: the winner's recorded result is this call's result as well."""
+        """The settlement was refused: what becomes of the message depends on who has the work now."""
         self._on_lost()
         mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()
         entry = self.settlement.row()
-        if entry is not None and entry.state is State.SUCCEEDED and not entry.was_answered:
-            return replay(self.task, Answer(entry.state, entry.reason, entry.result))
-        if entry is not None and entry.runner_task_id not in {None, self.request.id}:
-            come_back(self.task, seconds=max(entry.opens_in or 0.0, 1.0))  # another call runs it now
-        raise Ignore  # another delivery of this very call runs it now
+        succession = succeeded_by(entry, self.claim)
+        match succession.heir:
+            case Heir.DONE if entry is not None:
+                return replay(self.task, Answer(entry.state, entry.reason, entry.result))
+            case Heir.LATER:
+                come_back(self.task, seconds=succession.seconds)
+            case Heir.LEDGER:
+                raise Ignore
+        return self._lost_row()
+
+    def _lost_row(self) -> NoReturn:
+        """Nobody has the work: the delivered message is what is left of it."""
+        reason = f"{self.task.name}: the ledger has lost its key's row, or has one of an earlier time."
+        logger.error("%s Its message goes back to the queue and is run again.", reason)
+        give_back(self.task, reason)
 
 
 class LeasedDelivery(Delivery):
@@ -227,13 +245,10 @@ class LeasedDelivery(Delivery):
                 return self._run(outcome.claim)
             return self._answer(call, outcome)
         except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
-            self._struck(call, owner, error)
-            raise
+            return self._struck(call, owner, error)
 
     def _run(self, claim: Claim) -> Any:
         attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
-        if claim.grant.crashes >= self.policy.max_crashes:
-            attempt.bury()
         return attempt.run(self.args, self.kwargs)
 
     def _claim(self, call: Call, owner: str) -> Outcome:
@@ -249,18 +264,34 @@ class LeasedDelivery(Delivery):
         except DatabaseError as error:
             self._store_is_down(error)
 
-    def _struck(self, call: Call, owner: str, error: BaseException) -> None:
+    def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
         """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""
         if self.in_transaction:
-            return
+            raise error
+        is_polite = isinstance(error, SoftTimeLimitExceeded) and not self.request.is_eager
         try:
             self.ledger.store.connection.close()
-            entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
-        except DatabaseError:
-            return  # the lease runs out
-        if entry is not None and entry.owner == owner and entry.state is State.RUNNING:
-            grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
-            claim = Claim(call, owner, grant, self.policy.lease)
-            attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False)
-            attempt.doubt = entry.in_external
-            attempt.end_by(error)
+            claim, doubt = self._unsettled(call, owner, is_polite=is_polite)
+        except DatabaseError as problem:
+            if is_polite:  # its message would be acknowledged, and without a row the work be gone
+                self._store_is_down(problem)
+            raise error from problem  # the lease runs out
+        if claim is None:
+            raise error
+        attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False)
+        attempt.doubt = doubt
+        return attempt.end_by(error)
+
+    def _unsettled(self, call: Call, owner: str, *, is_polite: bool) -> tuple[Claim | None, bool]:
+        """What a signal left unsettled, and whether it was inside ``external()``.
+
+        A key without a row is claimed to be ended, where the worker goes on and acknowledges the message.
+        """
+        entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
+        if entry is None and is_polite:
+            outcome = self.ledger.claim(call, owner=owner, first=Step.INSERT)
+            return (outcome.claim if isinstance(outcome, Claimed) else None), False
+        if entry is None or entry.owner != owner or entry.state is not State.RUNNING:
+            return None, False
+        grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+        return Claim(call, owner, grant, self.policy.lease), entry.in_external

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conf import settings
+from . import rows
 from .identity import UNSET, stated_digest
 from .models import IdempotencyKey
 
@@ -28,4 +28,4 @@ def get_key(
     else:
         identity = task.idempotency_identity(args, kwargs, idempotency_key=idempotency_key, scope=scope)
         digest = identity.digest
-    return IdempotencyKey.objects.using(settings().database).filter(digest=digest).first()
+    return rows.of_key(digest)

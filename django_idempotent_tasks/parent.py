@@ -183,20 +183,23 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
     if pid is None:  # never accepted by a child: nothing was claimed
         return
 
-    task = request.task
+    task, context = request.task, request._context  # noqa: SLF001  what Celery gives its own hooks
     call = _named(task, request.request_dict, request.id, request.args, request.kwargs)
     if call is None:
         return
 
     owner = f"{instance()}:{pid}:"
     if _is_atomic(task):
-        context = request._context  # noqa: SLF001  what Celery gives its own hooks
         ending.end_undone(request, undone.stored(task, call, context), owner)
         return
 
     def end(store: LedgerStore) -> None:
         # The owner is who was granted the key: no header makes this child the owner of another one.
-        ending.end(store, put_right(store, call), owner)
+        right = put_right(store, call)
+        ending.end(store, right, owner)
+        if isinstance(ending, Timeout) and store.read(right.identity.digest, task_id=call.task_id) is None:
+            # The ledger has lost its row, and the message is acknowledged: nobody else has it.
+            ending.end_undone(request, undone.stored(task, right, context), owner)
 
     breaker.guard(lambda: on_own_connection(end))
 

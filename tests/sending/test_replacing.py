@@ -9,6 +9,7 @@ from celery import chain
 from celery.app.trace import build_tracer
 from celery.exceptions import Ignore
 
+from django_idempotent_tasks import jobs
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.replay import replacement_text
 from django_idempotent_tasks.states import Reason, State
@@ -182,3 +183,26 @@ def test_a_signature_that_is_no_json_is_not_kept(post: Post) -> None:
     text, is_kept = replacement_text(task, chain(task.si(object()), task.si(2)))
     assert not is_kept
     assert "object" not in text
+
+
+@pytest.mark.parametrize("task_of", ["the same task", "another task"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_took_a_task_s_place_is_cancelled_by_its_task_id(post: Post, mode: str, task_of: str) -> None:
+    def replace(self: Any, _order_id: int) -> Any:
+        return self.replace((task if task_of == "the same task" else other).si(after))
+
+    task = replacing(post, replace, mode=mode, reserve=True)
+    other = post.task(name="shop.other")
+    digests = {order: task.idempotency_identity((order,)).digest for order in range(7, 99)}
+    after = next(order for order, digest in digests.items() if digest > digests[7])  # as rows are sorted
+    work(task, 7)
+    waiting = IdempotencyKey.objects.get(key_text=f"order_id={after}")
+    assert (waiting.task_id, waiting.state, row().reason) == ("one", State.PENDING, Reason.REPLACED)
+    found = jobs.find("one")
+    assert found is not None
+    assert found.key_text == waiting.key_text
+
+    assert task.cancel(task_id="one") == "cancelled"
+    waiting.refresh_from_db()
+    assert waiting.state == State.CANCELLED
+    assert task.cancel(task_id="one") == "cancelled"
