@@ -23,6 +23,7 @@ from .exceptions import (
 )
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
+from .leftovers import Watch
 from .message import AGAIN, HEADER, stored_text
 from .options import Policy
 from .outcomes import Answer, Call, Identity
@@ -55,6 +56,8 @@ class Delivery(ABC):
         self.request = task.request
         self.ledger = Ledger(get_store(), policy)
         self.in_transaction = self.ledger.store.connection.in_atomic_block
+        #: Says what the body leaves open.
+        self.watch = Watch(self.ledger.store.connection, is_eager=bool(self.request.is_eager))
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""
