@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StoreDown,
         TaskExit,
         TaskMemoryError,
+        TransactionLeftOpen,
         TransientError,
     )
     from .filing import dead_letter
@@ -57,6 +58,7 @@ __all__ = [
     "Submission",
     "TaskExit",
     "TaskMemoryError",
+    "TransactionLeftOpen",
     "TransientError",
     "current",
     "dead_letter",

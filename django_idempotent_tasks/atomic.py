@@ -34,9 +34,11 @@ class AtomicDelivery(Delivery):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.ledger = AtomicLedger(self.ledger.store, self.policy)
+        self.watch.leave(self.ledger.store.connection.alias)
 
     def _claim_and_run(self, call: Call, owner: str) -> Any:
         try:
+            self.watch.begin()
             ran = self._tried(call, owner)
         except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
             return self._struck(call, owner, error)
@@ -84,7 +86,9 @@ class AtomicDelivery(Delivery):
         return attempt
 
     def _attempt(self, claim: Claim) -> AtomicAttempt:
-        return AtomicAttempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
+        return AtomicAttempt(
+            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        )
 
     def _counted(self, call: Call, owner: str) -> Refusal | None:
         """Before a redelivered copy starts, count that start; what it gets if it cannot start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -16,16 +17,20 @@ from django.db.transaction import TransactionManagementError
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt, Handle
+from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
 from .context import Done, entered
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
 from .hooks import mark_answered
+from .leftovers import Watch, refuse
 from .message import broker_is_away
 from .outcomes import Answer, Claim
 from .raised import is_a, is_shutdown
 from .replay import check_replacement, go_on, ignored, replacement_text, replay
 from .reschedule import come_back
 from .states import Reason, State
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: Seconds until a call asks again whose key another transaction has.
 PACE = 1.0
@@ -66,14 +71,19 @@ class AtomicAttempt(Attempt):
     settlement: AtomicSettlement
     ledger: AtomicLedger
 
-    def __init__(self, task: Any, ledger: AtomicLedger, claim: Claim, *, in_caller_transaction: bool) -> None:
+    def __init__(
+        self, task: Any, ledger: AtomicLedger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
+    ) -> None:
         settlement = AtomicSettlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         settlement.seen = claim.token - 1
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
         self.handle = AtomicHandle(self)
+        self.watch = watch
         self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
         self.ignored: Ignore | None = None
         self.committing = False
+        #: What has undone the transaction in favour of another one.
+        self.conflict: BaseException | None = None
         #: The driver's connection, on which the claim was made.
         self.driver = ledger.store.connection.connection
         #: What kept the transaction from its commit, or may have.
@@ -98,6 +108,9 @@ class AtomicAttempt(Attempt):
 
     def _see_it_commits(self) -> None:
         store = self.ledger.store
+        if self.conflict is not None:
+            msg = f"The transaction of {self.task.name} was undone by a conflict, which its body passed over."
+            raise TransactionManagementError(msg) from self.conflict
         problem = store.transaction_problem()
         if problem is None:
             return
@@ -114,16 +127,31 @@ class AtomicAttempt(Attempt):
             except Ignore as ignored:
                 self.ignored = ignored
             finally:
+                left = self.watch.close()  # on other databases
                 self._see_it_open()
+                self._see_it_undone()
+            refuse(self.task.name, left)
 
     def _execute(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         """Let no statement begin another transaction than the one that has the claim."""
         self._see_it_open()
-        return execute(sql, params, many, context)
+        try:
+            return execute(sql, params, many, context)
+        except DatabaseError as error:
+            self.conflict = conflict_behind(error) or self.conflict
+            raise
+
+    def _see_it_undone(self) -> None:
+        """Forget a conflict that a savepoint has made good; on MySQL it ends the whole transaction."""
+        store = self.ledger.store
+        if self.conflict is not None and not store.confirms and store.transaction_problem() is None:
+            self.conflict = None
 
     def _see_it_open(self) -> None:
         """Refuse to go on behind a COMMIT or ROLLBACK that the body told the database by itself."""
         store = self.ledger.store
+        if self.conflict is not None:
+            return  # the transaction may be over, and not by the body
         if not self.settlement.ended_inside:
             if store.connection.connection is None or not store.has_ended():
                 return
@@ -181,8 +209,10 @@ class AtomicAttempt(Attempt):
         try:
             if is_a(error, _Undone):
                 return self._taken_back()
-            if not self.completed and self._is_of_the_database(error, broke=broke):
-                self._give_back(error, broke=broke)
+            if not self.completed:
+                self._run_again(error)
+                if self._is_of_the_database(error, broke=broke):
+                    self._give_back(error, broke=broke)
             return self.ended_by(error)
         except LeaseLost:
             return self._superseded()
@@ -192,6 +222,20 @@ class AtomicAttempt(Attempt):
             self.bury()
         self.settle_captured()
         return self.result
+
+    def _run_again(self, error: BaseException) -> None:
+        """Send the message once more where a conflict undid the transaction: nothing of it is left.
+
+        Not too often: who conflicts all the time is retried by the task's own policy, and fails by it.
+        """
+        conflict = None if is_decided(error) else self.conflict or conflict_behind(error)
+        times = times_met(self.request.headers)
+        if conflict is None or self.in_caller_transaction or self.request.is_eager or times >= LIMIT:
+            return
+        logger.info("%s met a conflict and is run again: %s", self.task.name, conflict)
+        self.settlement.release()
+        self.request.headers = met_once_more(self.request.headers)
+        come_back(self.task, seconds=wait_after(times))
 
     def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:
         """Whether it went away or refused the commit; what a body makes of other errors is its own."""

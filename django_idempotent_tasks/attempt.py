@@ -12,6 +12,7 @@ from celery.exceptions import Ignore, Reject, Retry
 
 from .address import to_its_queue
 from .backoff import delay_of, retry_after, retry_options
+from .conflicts import conflict_behind
 from .context import Done, downstream_key, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask, UnreadableError
@@ -274,6 +275,8 @@ class Attempt(ABC):
 
     def _failed(self, error: BaseException) -> NoReturn:
         judgement = self._judged(error)
+        if judgement is Judgement.UNKNOWN and self._met_a_conflict(error):
+            judgement = Judgement.TRANSIENT
         if judgement is not Judgement.PERMANENT and self.doubt:
             judgement = Judgement.REVIEW
         if judgement is Judgement.TRANSIENT:
@@ -283,6 +286,14 @@ class Attempt(ABC):
         state = State.REVIEW if judgement is Judgement.REVIEW else State.FAILED
         self.settlement.fail(error, state=state, reason=_FINAL.get(judgement, Reason.RETRIES_USED_UP))
         raise error
+
+    def _met_a_conflict(self, error: BaseException) -> bool:
+        """Whether the same body may succeed now that the other transaction is through.
+
+        Not inside the transaction of an eager caller: that one was undone as well, and is the caller's.
+        """
+        is_callers = self.in_caller_transaction and self.request.is_eager
+        return not is_callers and conflict_behind(error) is not None
 
     def _retry_by_policy(self, error: BaseException) -> BaseException:
         """Ask Celery for a retry: it raises ``Retry``, or the error itself once the retries are used up."""

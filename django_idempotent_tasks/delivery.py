@@ -25,6 +25,7 @@ from .exceptions import (
 from .header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
 from .hooks import mark_answered
 from .ledger import Answered, Ledger, Refusal, Refused, Waiting
+from .leftovers import Watch
 from .message import AGAIN, stored_text
 from .misnamed import Misnamed
 from .options import Policy
@@ -60,6 +61,8 @@ class Delivery(ABC):
         self.header: dict[str, Any] = {}
         self.ledger = Ledger(get_store(), policy)
         self.in_transaction = self.ledger.store.connection.in_atomic_block
+        #: Says what the body leaves open.
+        self.watch = Watch(self.ledger.store.connection, is_eager=bool(self.request.is_eager))
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""

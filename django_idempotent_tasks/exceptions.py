@@ -81,6 +81,14 @@ class OuterTransaction(IdempotencyError):
     """
 
 
+class TransactionLeftOpen(IdempotencyError):
+    """The body ended with a transaction open that it had begun by hand: what it wrote there is rolled back.
+
+    Write in ``transaction.atomic()``, or COMMIT what ``BEGIN`` or ``set_autocommit(False)`` began, also
+    where an error or a time limit is caught.
+    """
+
+
 class ResultNotStored(IdempotencyError):
     """The key is completed, but its result is not kept (too large, not JSON, or ``store_result=False``)."""
 

@@ -20,6 +20,7 @@ from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .hooks import mark_answered
 from .judgement import Judgement
 from .ledger import Claimed, Ledger, Outcome
+from .leftovers import Watch, refuse
 from .outcomes import Answer, Call, Claim, Grant
 from .progress import Progress, encode_progress
 from .raised import is_a, is_shutdown
@@ -59,10 +60,13 @@ class LeasedHandle(Handle):
 class LeasedAttempt(Attempt):
     """The run of a claim that others see, under a lease."""
 
-    def __init__(self, task: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool) -> None:
+    def __init__(
+        self, task: Any, ledger: Ledger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
+    ) -> None:
         settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
         self.handle = LeasedHandle(self)
+        self.watch = watch
         self.lost = False
         self.progress = Progress()
 
@@ -83,11 +87,21 @@ class LeasedAttempt(Attempt):
 
     def _body(self, args: Any, kwargs: Any) -> Any:
         try:
-            return self.task.idempotency_body(*args, **kwargs)
+            return self._watched(args, kwargs)
         except Exception as error:
             if not (self.completed and self.in_caller_transaction):
                 raise
             return self.ended_by(error)  # or its savepoint would take the completion back
+
+    def _watched(self, args: Any, kwargs: Any) -> Any:
+        """Nothing is settled in a transaction that the body left open: nobody would commit it."""
+        try:
+            value = self.task.idempotency_body(*args, **kwargs)
+        except BaseException:
+            self.watch.close()
+            raise
+        refuse(self.task.name, self.watch.close())
+        return value
 
     def end_by(self, error: BaseException) -> Any:
         """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
@@ -240,6 +254,7 @@ class LeasedDelivery(Delivery):
             raise OuterTransaction(msg)
         call = self._stored(call)
         try:
+            self.watch.begin()
             outcome = self._claim(call, owner)
             if isinstance(outcome, Claimed):
                 return self._run(outcome.claim)
@@ -248,8 +263,12 @@ class LeasedDelivery(Delivery):
             return self._struck(call, owner, error)
 
     def _run(self, claim: Claim) -> Any:
-        attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=self.in_transaction)
-        return attempt.run(self.args, self.kwargs)
+        return self._attempt(claim).run(self.args, self.kwargs)
+
+    def _attempt(self, claim: Claim) -> LeasedAttempt:
+        return LeasedAttempt(
+            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        )
 
     def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
@@ -278,7 +297,7 @@ class LeasedDelivery(Delivery):
             raise error from problem  # the lease runs out
         if claim is None:
             raise error
-        attempt = LeasedAttempt(self.task, self.ledger, claim, in_caller_transaction=False)
+        attempt = self._attempt(claim)
         attempt.doubt = doubt
         return attempt.end_by(error)
 

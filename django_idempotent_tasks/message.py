@@ -25,6 +25,8 @@ _PARTS = ("args", "kwargs", "options")
 HEADER = header.HEADER
 #: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
 AGAIN = "again"
+#: Says how often it came back because its transaction was undone for another one.
+CONFLICTS = "conflicts"
 #: Says that the task is not ours: its work is done, for the ledger, once the broker has the message.
 SENT_ONLY = "sent_only"
 

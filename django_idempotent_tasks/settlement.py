@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from celery.exceptions import SoftTimeLimitExceeded
@@ -18,11 +17,13 @@ from .exceptions import LeaseLost, OuterTransaction, StoreDown
 from .failure import failure_of
 from .judgement import category_of
 from .ledger import Ledger
+from .leftovers import let_go
 from .message import Message
 from .outcomes import Claim, Entry, Failure
 from .relay import relay
 from .reschedule import give_back
 from .states import Reason, State
+from .stores.session import Session
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -185,17 +186,16 @@ class Settlement:
             pause = min(pause * 2 or 0.1, 2.0)
 
     def _prepare(self, pause: float) -> None:
-        """Before a further try wait, and use a new connection; also where a signal left a block open."""
+        """Before a further try wait, and use a new connection; also where a transaction was left open."""
         if pause or self._is_left_open():
             self._reconnect()
             time.sleep(pause)
 
     def _is_left_open(self) -> bool:
-        """Whether a signal struck as Django began or ended a block: nothing would be committed any more."""
-        connection = self.ledger.store.connection
+        """Whether a signal struck since the body ended: nothing would be committed any more."""
         if self.in_caller_transaction or self.request.is_eager:
             return False
-        return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
+        return self.ledger.store.session(at_any_cost=False) is not Session.IDLE
 
     def _carry_out(self, transition: Callable[[], bool], *, unsure: bool) -> None:
         """One try. 0 rows after an error: the row may show an earlier try whose answer was lost."""
@@ -221,16 +221,8 @@ class Settlement:
         give_back(self.task, f"StoreDown: {msg}")
 
     def _reconnect(self) -> None:
-        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one.
-
-        A signal that strikes as an ``atomic()`` block ends leaves Django inside it, where a settlement
-        would never be committed; ``connect()`` is what forgets the block.
-        """
-        connection = self.ledger.store.connection
-        with suppress(DatabaseError):
-            connection.close()
-            if connection.in_atomic_block:
-                connection.connect()
+        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one."""
+        let_go(self.ledger.store.connection, Session.UNREADY)
 
     def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
         try:

@@ -15,6 +15,7 @@ from django.db import close_old_connections
 
 from .checks import missing_tables, problems
 from .conf import settings
+from .leftovers import close_left_open
 from .owner import renew_instance
 from .parent import cancel_revoked, cancel_waiting, fail_unknown, install
 from .stopping import is_consuming, watch
@@ -48,6 +49,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
         return
     install(app)
     _hear_revoke()
+    watch_connections()
     if settings().keep_connections and not _is_green(sender):
         keep_connections(app)
 
@@ -132,6 +134,20 @@ def keep_connections(app: Any) -> None:
         worker_fixup = getattr(fixup, "worker_fixup", None)
         if worker_fixup is not None:
             worker_fixup.close_database = _close_old
+
+
+def watch_connections() -> None:
+    """After every task, guarded or not, roll back and close what it has left open on a connection.
+
+    Celery's own close comes first where nothing keeps connections; it leaves an open ``atomic()`` block of
+    Django's on record, in which everything that follows would be believed to be.
+    """
+    signals.task_postrun.connect(_on_task_end, dispatch_uid=_UID)
+
+
+def _on_task_end(sender: Any = None, **_kwargs: object) -> None:
+    if not getattr(sender.request, "is_eager", False):
+        close_left_open(sender.name)
 
 
 def _close_old(**_kwargs: object) -> None:

@@ -11,6 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant, Identity
 from ..states import Reason, State
+from .session import Session
 from .upkeep import Upkeep
 
 
@@ -119,6 +120,13 @@ class LedgerStore(Upkeep):
     @abstractmethod
     def has_ended(self) -> bool:
         """Whether the transaction that Django has open is over, where no statement is needed to tell."""
+
+    @abstractmethod
+    def session(self, *, at_any_cost: bool = True) -> Session:
+        """Whether the next statement is committed by itself, as the driver says, whatever Django believes.
+
+        Where the driver cannot say so without a round trip it is asked only ``at_any_cost``. Never raises.
+        """
 
     @abstractmethod
     def answer(self, digest: UUID, *, task_id: str) -> Answer | None:

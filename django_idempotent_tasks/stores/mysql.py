@@ -15,6 +15,7 @@ from ..outcomes import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
 from .mysql_sweeps import MysqlSweepingStore
+from .session import IS_OPEN
 from .sql import Parameters, Row
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
@@ -172,7 +173,7 @@ class MysqlStore(MysqlSweepingStore):
             return False
         try:
             with self.connection.wrap_database_errors, self.connection.connection.cursor() as cursor:
-                cursor.execute(words.IS_OPEN)
+                cursor.execute(IS_OPEN)
                 if cursor.fetchone()[0]:
                     return False
                 cursor.execute(words.LATEST_ERRORS)

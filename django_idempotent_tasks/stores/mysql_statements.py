@@ -116,7 +116,6 @@ SHORT_WAIT_FOR = "SET STATEMENT innodb_lock_wait_timeout = 1 FOR "
 SHORTEN_WAIT = "SET @idem_wait = @@innodb_lock_wait_timeout, SESSION innodb_lock_wait_timeout = 1"
 RESTORE_WAIT = "SET SESSION innodb_lock_wait_timeout = @idem_wait"
 
-IS_OPEN = "SELECT @@in_transaction"
 LATEST_ERRORS = "SHOW ERRORS"
 
 # Such a server undoes the whole transaction for a lock that it did not grant.

@@ -18,6 +18,7 @@ from . import statements
 from .absent import note_missing_tables
 from .base import LedgerStore
 from .dialect import Dialect
+from .session import Session, session_of
 
 #: Seconds until a statement on a side connection is given up; above the server's own timeout there.
 SIDE_LIMIT = 3.0
@@ -74,6 +75,9 @@ class SqlStore(LedgerStore):
     @abstractmethod
     def _claim_finished(self, parameters: Parameters) -> Row | None:
         """Remember the replaced call and take the key, in one transaction."""
+
+    def session(self, *, at_any_cost: bool = True) -> Session:
+        return session_of(self.connection, at_any_cost=at_any_cost)
 
     def answer(self, digest: UUID, *, task_id: str) -> Answer | None:
         row = self._row(statements.ANSWER, {"digest": self.dialect.uuid(digest), "task_id": task_id})

@@ -108,3 +108,15 @@ def _write_slowly(task: Any, key: str, *, retried: bool) -> dict[str, Any]:
     if retried and task.request.retries == 0:
         raise current_task.retry(countdown=0)
     return result
+
+
+@guarded(name="atomic.crossing", mode="atomic", lease=LEASE, max_retries=0)
+def crossing(self: Any, key: str, first: str, second: str) -> dict[str, Any]:
+    """Change two rows, one after the other; stop between them in the first run."""
+    begin(self, key)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL deadlock_timeout = 10")  # this one is the victim
+        cursor.execute("UPDATE proj_effect SET note = note || 'ours' WHERE key = %s", [first])
+        journal().visit(f"{key}.{journal().starts(key)}")
+        cursor.execute("UPDATE proj_effect SET note = note || 'ours' WHERE key = %s", [second])
+    return write_effect(self, key)

@@ -13,7 +13,7 @@ app = Celery(
     set_as_current=False,
     include=[
         f"tests.proj.{name}"
-        for name in ("tasks", "endings", "death", "reserving", "atomic", "failures", "periodic")
+        for name in ("tasks", "endings", "death", "reserving", "atomic", "failures", "periodic", "leaving")
     ],
 )
 app.config_from_object("tests.proj.celery_config")

@@ -10,7 +10,10 @@ import pytest
 from django.db import OperationalError, connections
 from django.db.transaction import TransactionManagementError
 
+from django_idempotent_tasks import conflicts
 from django_idempotent_tasks.exceptions import ConfigurationError
+from django_idempotent_tasks.header import to_header
+from django_idempotent_tasks.message import CONFLICTS, HEADER
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.mysql import MysqlStore
@@ -83,21 +86,50 @@ class Deadlock:
         self.watcher.close()
 
 
-@pytest.mark.parametrize("goes_on", [True, False], ids=["and goes on", "and returns"])
-def test_a_deadlock_that_a_body_swallows_commits_nothing_and_is_a_failure(
-    till: Till, shop: Counter, goes_on: bool
+@pytest.mark.parametrize("how", ["and goes on", "and returns", "and raises", "let through"])
+def test_a_deadlock_in_a_body_commits_nothing_and_the_body_runs_again(
+    till: Till, shop: Counter, how: str
+) -> None:
+    with closing(Deadlock()) as deadlock:
+
+        def be_struck(shop: Counter) -> None:
+            if how == "let through":
+                deadlock.strike(shop)
+            deadlock.swallow(shop)
+            if how == "and goes on":
+                shop.write(note="after")
+            if how == "and raises":
+                raise ValueError(how)
+
+        acts: list[Act] = [be_struck, lambda shop: shop.write(note="again")]
+
+        def act(shop: Counter) -> None:
+            acts.pop(0)(shop)
+
+        task = acting(till, act, max_retries=0)
+        assert till.deliver(task, 7).is_ignored
+        assert (shop.state, shop.effects) == (None, ["row", "row"])
+        assert till.deliver_sent(task).result == {"order": 7}
+    assert (shop.state, shop.row.crashes) == (State.SUCCEEDED, 0)
+    assert shop.effects == ["row", "row", "before", "again"]
+
+
+@pytest.mark.parametrize("how", ["goes_on", "returns"])
+def test_a_deadlock_that_a_body_swallows_each_time_is_a_failure_at_last(
+    till: Till, shop: Counter, how: str
 ) -> None:
     with closing(Deadlock()) as deadlock:
 
         def act(shop: Counter) -> None:
             deadlock.swallow(shop)
-            if goes_on:
+            if how == "goes_on":
                 shop.write(note="after")
 
         task = acting(till, act, max_retries=0)
-        end = till.deliver(task, 7)
+        header = to_header(task.idempotency_identity((7,)), task_name=task.name, task_id="A")
+        end = till.deliver(task, 7, headers={HEADER: header | {CONFLICTS: conflicts.LIMIT}})
     assert isinstance(end.error, TransactionManagementError)
-    assert (shop.state, shop.effects) == (State.FAILED, ["row", "row"])
+    assert (shop.state, shop.effects, till.sent) == (State.FAILED, ["row", "row"], [])
 
 
 def test_a_deadlock_that_a_body_lets_through_is_an_error_like_others(till: Till, shop: Counter) -> None:

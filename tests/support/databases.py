@@ -53,6 +53,8 @@ def migrated_database(url: str, alias: str) -> Iterator[None]:
 
 def url_of(database: Mapping[str, Any]) -> str:
     """Write a DATABASES entry as DATABASE_URL, which worker processes read."""
+    if database["ENGINE"].endswith("sqlite3"):
+        return f"sqlite:///{database['NAME']}"
     account = ":".join(filter(None, (database["USER"], database["PASSWORD"])))
     return f"postgresql://{account}@{database['HOST']}:{database['PORT']}/{database['NAME']}"
 

@@ -10,6 +10,7 @@ from django.db import DatabaseError, transaction
 
 from ...outcomes import Claim
 from ...states import Reason, State
+from ...stores.session import Session
 from .atomic_bench import AtomicBench, Undone
 from .bench import LEASE
 from .text import HOSTILE
@@ -166,6 +167,36 @@ class Transactions(AtomicBench):
         assert marked
         assert ended
         assert marked != ended
+
+    def test_the_driver_says_whether_the_next_statement_is_committed_by_itself(self) -> None:
+        assert self.store().session() is Session.IDLE
+        with self.atomically():
+            self.try_atomic(self.call())
+            assert self.store().session() is Session.OPEN
+        assert self.store().session() is Session.IDLE
+
+    def test_a_transaction_that_was_begun_by_hand_is_seen_whatever_django_believes(self) -> None:
+        self._sql("BEGIN")
+        self._sql("SELECT 1")
+        assert self.store().session() is Session.OPEN
+        self._sql("ROLLBACK")
+        assert self.store().session() is Session.IDLE
+
+    def test_that_nothing_is_committed_by_itself_is_seen_without_a_round_trip(self) -> None:
+        connection = self.store().connection
+        connection.set_autocommit(False)
+        try:
+            assert self.store().session(at_any_cost=False) is Session.UNREADY
+            assert self.store().session() is Session.UNREADY
+        finally:
+            connection.set_autocommit(True)
+        assert self.store().session() is Session.IDLE
+
+    def test_where_no_connection_is_open_nothing_is_left_open(self) -> None:
+        connection = self.store().connection
+        self._sql("BEGIN")
+        connection.close()
+        assert self.store().session() is Session.IDLE
 
     def _failing_statement(self) -> None:
         try:
