@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Retry, SoftTimeLimitExceeded
@@ -21,7 +21,7 @@ from .ledger import Claimed, Ledger, Outcome
 from .outcomes import Answer, Call, Claim, Grant
 from .progress import Progress, encode_progress
 from .replay import check_replacement, replacement_text, replay
-from .reschedule import come_back
+from .reschedule import come_back, give_back
 from .settlement import Settlement
 from .states import State
 from .verdict import Step
@@ -34,8 +34,11 @@ class LeasedHandle(Handle):
 
     @property
     def lost(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """Whether the lease is known to be lost."""
-        return self._attempt.lost
+        """Whether another one has the key, or may have it: the lease is over and the ledger does not answer.
+
+        Never false again: an attempt that was told so cannot complete, and runs again where it could have.
+        """
+        return self._attempt.tells_lost()
 
     def external(self) -> AbstractContextManager[None]:
         """Around an effect outside the database."""
@@ -57,7 +60,7 @@ class LeasedAttempt(Attempt):
         settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
         self.handle = LeasedHandle(self)
-        self.lost = False
+        self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
 
     def run(self, args: Any, kwargs: Any) -> Any:
@@ -92,7 +95,7 @@ class LeasedAttempt(Attempt):
     def _held(self) -> AbstractContextManager[None]:
         if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
             return nullcontext()
-        return heartbeat.holding(self.claim, self._on_lost, self.progress)
+        return heartbeat.holding(self.claim, self._on_lost, self._on_doubt, self.progress)
 
     def tell(self, text: str) -> None:
         """What ``.progress()`` does; in the caller's transaction nobody could see it before the end."""
@@ -118,7 +121,7 @@ class LeasedAttempt(Attempt):
     @contextmanager
     def outside(self) -> Iterator[None]:
         """What ``.external()`` does; the doubt stays until the claim is settled."""
-        if self.lost:
+        if self.tells_lost():
             raise self.settlement.lost()
         if not self.ledger.policy.at_most_once:
             yield
@@ -142,6 +145,8 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
+        if self.gave_up:
+            raise self.settlement.lost()
         done, committing = Done(), False
         try:
             with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
@@ -162,6 +167,8 @@ class LeasedAttempt(Attempt):
     def _returned(self, value: Any) -> Any:
         if self.completed:
             return self.result
+        if self.gave_up:
+            raise self.settlement.lost()
         if self.captured is None:
             self.settlement.complete(value)
         elif self.doubt:
@@ -197,8 +204,28 @@ class LeasedAttempt(Attempt):
             self.lost = True
             signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
 
+    def _on_doubt(self, doubted: bool) -> None:  # noqa: FBT001  a callback of the heartbeat's thread
+        self.doubted = doubted
+
+    def tells_lost(self) -> bool:
+        """What ``.lost`` says. Who was told so stops, and must not be taken for one that has ended."""
+        self.gave_up = self.gave_up or self.doubted
+        return self.lost or self.gave_up
+
+    def _give_up(self) -> None:
+        """Where nobody has taken the key after all, it is free; the message goes back."""
+        if self.doubt:
+            self._failed(
+                ManualReview("Its lease was over after external(); what it did may not be repeated.")
+            )
+        self.settlement.postpone(wait=0)
+        give_back(self.task, "Its lease was over while the ledger did not answer.")
+
     def _superseded(self) -> Any:
         """The settlement was refused: the winner's recorded result is this call's result as well."""
+        if self.gave_up and not self.request.is_eager:
+            with suppress(LeaseLost):
+                self._give_up()
         self._on_lost()
         if self.request.is_eager:
             raise self.settlement.lost()
