@@ -29,9 +29,11 @@ class _Held:
 
     claim: Claim
     on_lost: Callable[[], None]
+    on_doubt: Callable[[bool], None]
     renewed: float
     tried: float
     lost: bool = False
+    doubted: bool = False
     progress: Progress = field(default_factory=Progress)
 
     @property
@@ -43,9 +45,16 @@ class _Held:
         return self.renewed + self.claim.lease
 
     def lose(self) -> None:
+        """Somebody else has the key, for good."""
         if not self.lost:
             self.lost = True
             self.on_lost()
+
+    def doubt(self, *, doubted: bool) -> None:
+        """Whether the lease is over, for all that this process knows."""
+        if doubted is not self.doubted:
+            self.doubted = doubted
+            self.on_doubt(doubted)
 
 
 class Heart:
@@ -58,10 +67,19 @@ class Heart:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def holding(self, claim: Claim, on_lost: Callable[[], None], progress: Progress) -> Iterator[None]:
-        """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken or runs out."""
+    def holding(
+        self,
+        claim: Claim,
+        on_lost: Callable[[], None],
+        on_doubt: Callable[[bool], None],
+        progress: Progress,
+    ) -> Iterator[None]:
+        """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken.
+
+        ``on_doubt`` is told when it runs out while the ledger cannot be asked, and when it is renewed then.
+        """
         now = time.monotonic()
-        held = _Held(claim, on_lost, renewed=now, tried=now, progress=progress)
+        held = _Held(claim, on_lost, on_doubt, renewed=now, tried=now, progress=progress)
         try:
             try:
                 self._take(held)
@@ -154,6 +172,7 @@ class Heart:
             for held in due:
                 if held.claim.digest in renewed:
                     held.renewed = began
+                    held.doubt(doubted=False)
                 else:
                     self._look(store, held)
 
@@ -163,29 +182,34 @@ class Heart:
 
     @staticmethod
     def _was_lost(entry: Entry | None, held: _Held) -> bool:
-        """Taken by another, gone, or over.
+        """Taken by another, or gone.
 
         A row that a completion has locked is not lost, nor is one that this claim itself has just
-        settled: a settlement keeps the token.
+        settled: a settlement keeps the token. Nor is one whose lease is over, while nobody has taken it.
         """
         if entry is None or entry.token != held.claim.token:
             return True
-        return entry.state is State.RUNNING and bool(entry.is_open)
+        return entry.state is State.RUNNING and entry.owner != held.claim.owner
 
     @staticmethod
     def _after_failure(held: _Held, began: float) -> None:
-        """The database did not answer: beat again soon, and stop trusting a lease that has run out."""
+        """The database did not answer: beat again soon, also when the lease has run out.
+
+        Whoever comes back before another has taken the key still has it.
+        """
         held.tried = began - held.claim.lease / BEATS_PER_LEASE + min(1.0, held.claim.lease / 12)
         if time.monotonic() >= held.deadline:
-            held.lose()
+            held.doubt(doubted=True)
 
 
 _heart = Heart()
 
 
-def holding(claim: Claim, on_lost: Callable[[], None], progress: Progress) -> AbstractContextManager[None]:
+def holding(
+    claim: Claim, on_lost: Callable[[], None], on_doubt: Callable[[bool], None], progress: Progress
+) -> AbstractContextManager[None]:
     """Keep ``claim`` alive on this process's heart, and write its ``progress``; a context manager."""
-    return _heart.holding(claim, on_lost, progress)
+    return _heart.holding(claim, on_lost, on_doubt, progress)
 
 
 def hurry(progress: Progress) -> None:

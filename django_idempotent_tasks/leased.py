@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Retry, SoftTimeLimitExceeded
@@ -41,8 +41,11 @@ class LeasedHandle(Handle):
 
     @property
     def lost(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """Whether the lease is known to be lost."""
-        return self._attempt.lost
+        """Whether another one has the key, or may have it: the lease is over and the ledger does not answer.
+
+        Never false again: an attempt that was told so cannot complete, and runs again where it could have.
+        """
+        return self._attempt.tells_lost()
 
     def external(self) -> AbstractContextManager[None]:
         """Around an effect outside the database."""
@@ -67,7 +70,7 @@ class LeasedAttempt(Attempt):
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
         self.handle = LeasedHandle(self)
         self.watch = watch
-        self.lost = False
+        self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
 
     def run(self, args: Any, kwargs: Any) -> Any:
@@ -116,7 +119,7 @@ class LeasedAttempt(Attempt):
     def _held(self) -> AbstractContextManager[None]:
         if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
             return nullcontext()
-        return heartbeat.holding(self.claim, self._on_lost, self.progress)
+        return heartbeat.holding(self.claim, self._on_lost, self._on_doubt, self.progress)
 
     def tell(self, text: str) -> None:
         """What ``.progress()`` does; in the caller's transaction nobody could see it before the end."""
@@ -142,7 +145,7 @@ class LeasedAttempt(Attempt):
     @contextmanager
     def outside(self) -> Iterator[None]:
         """What ``.external()`` does; the doubt stays until the claim is settled."""
-        if self.lost:
+        if self.tells_lost():
             raise self.settlement.lost()
         if not self.ledger.policy.at_most_once:
             yield
@@ -166,6 +169,8 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
+        if self.gave_up:
+            raise self.settlement.lost()
         done, committing = Done(), False
         try:
             with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
@@ -186,6 +191,8 @@ class LeasedAttempt(Attempt):
     def _returned(self, value: Any) -> Any:
         if self.completed:
             return self.result
+        if self.gave_up:
+            raise self.settlement.lost()
         if self.captured is None:
             self.settlement.complete(value)
         elif self.doubt:
@@ -221,8 +228,28 @@ class LeasedAttempt(Attempt):
             self.lost = True
             signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
 
+    def _on_doubt(self, doubted: bool) -> None:  # noqa: FBT001  a callback of the heartbeat's thread
+        self.doubted = doubted
+
+    def tells_lost(self) -> bool:
+        """What ``.lost`` says. Who was told so stops, and must not be taken for one that has ended."""
+        self.gave_up = self.gave_up or self.doubted
+        return self.lost or self.gave_up
+
+    def _give_up(self) -> None:
+        """Where nobody has taken the key after all, it is free; the message goes back."""
+        if self.doubt:
+            self._failed(
+                ManualReview("Its lease was over after external(); what it did may not be repeated.")
+            )
+        self.settlement.postpone(wait=0)
+        give_back(self.task, "Its lease was over while the ledger did not answer.")
+
     def _superseded(self) -> Any:
         """The settlement was refused: what becomes of the message depends on who has the work now."""
+        if self.gave_up and not self.request.is_eager:
+            with suppress(LeaseLost):
+                self._give_up()
         self._on_lost()
         mark_answered(self.request)
         if self.request.is_eager:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from . import signals
+from . import outage, signals
 from .announce import announce
 from .conf import settings
 from .exceptions import KeyMismatch, KeyReused
@@ -116,6 +116,9 @@ class Ledger:
             known = put_right(self.store, call)
             if known.identity.digest != call.identity.digest:
                 raise Misnamed(known)
+        spared = 0.0 if entry is None else outage.spared(self.store, entry, lease=self.policy.lease)
+        if entry is not None and spared:
+            entry = replace(entry, is_open=False, opens_in=spared)
         return entry, decide(entry, call, owner=owner, on_failed=self.policy.on_failed)
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:

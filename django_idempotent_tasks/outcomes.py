@@ -77,7 +77,8 @@ class Entry:
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
     nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
     dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
-    key is never open, whatever the time.
+    key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
+    have noted without a gap that the ledger answers, None where none ever has, and whether they do now.
     """
 
     state: State
@@ -99,6 +100,8 @@ class Entry:
     no_message: bool = False
     is_discarded: bool = False
     in_external: bool = False
+    answered_for: float | None = None
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from celery import Celery
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
-from . import doubted, signals
+from . import doubted, outage, signals
 from .conf import settings
 from .hourly import count_hours
 from .message import Message
@@ -27,6 +27,7 @@ from .redrives import carry_on
 from .relay import bounded_connection, collapse
 from .states import State
 from .stores import LedgerStore, get_store
+from .stores.upkeep import LONGEST
 from .unsendable import LOOKS, give_up, is_unsendable
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -74,15 +75,18 @@ class Swept:
         return self.redriven + len(self.rows) - len(self.unsent)
 
 
-def sweep_once(app: Celery, store: LedgerStore) -> int:
+def sweep_once(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> int:
     """Free and send one bite; how many rows need no further look now. Raises what the database raises."""
-    return sweep_bite(app, store).moved
+    return sweep_bite(app, store, calm=calm).moved
 
 
-def sweep_bite(app: Celery, store: LedgerStore) -> Swept:
-    """Free and send one bite. Raises what the database raises."""
+def sweep_bite(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
+    """Free and send one bite. Raises what the database raises.
+
+    ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
+    """
     redriven = carry_on(store)
-    rows = store.sweep(bite=BITE, republish=settings().republish_after)
+    rows = store.sweep(bite=BITE, republish=settings().republish_after, calm=calm)
     for row in rows:  # at once: no later sweep takes these rows, should anything below fail
         if row.state is State.REVIEW:
             doubted.tell(store, row.digest)
@@ -269,14 +273,18 @@ class Sweeper:
                 self._sweep()
 
     def _lead(self) -> bool:
-        led = bool(self._guarded(lambda store: store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)))
+        led = bool(self._guarded(self._asked_to_lead))
         if led and not self._leads:
             signals.leader_changed.send_robust(sender=None, name=DUTY, holder=self.holder)
         return led
 
+    def _asked_to_lead(self, store: LedgerStore) -> bool:
+        outage.note(store)  # who stands by as well: the death of the leader is no outage
+        return store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)
+
     def _sweep(self) -> None:
         while not self._stopped.is_set():
-            moved = self._guarded(lambda store: sweep_once(self.app, store))
+            moved = self._guarded(lambda store: sweep_once(self.app, store, calm=outage.note(store)))
             if not isinstance(moved, int) or moved < BITE:
                 break
         self._guarded(prune_bite)

@@ -134,9 +134,10 @@ class LedgerStore(Upkeep):
 
     @abstractmethod
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
-        """Extend the leases that are still owned and not over; the digests that were extended.
+        """Extend the leases that are still owned, also one that is over; the digests that were extended.
 
-        Never revives an expired lease and never waits for a row that a completion has locked.
+        By token and owner: what somebody has taken over or freed since is not extended. Never waits for a
+        row that a completion has locked.
         """
 
     @abstractmethod

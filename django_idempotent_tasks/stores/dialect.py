@@ -111,6 +111,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),
         after_send=dialect.after(send_wait),
         opens_in=dialect.until("k.open_at"),
+        led_for=f"-{dialect.until('l.since')}",
         true=dialect.true,
         false=dialect.false,
         least=dialect.least,

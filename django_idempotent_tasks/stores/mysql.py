@@ -184,12 +184,9 @@ class MysqlStore(MysqlSweepingStore):
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         if not held:
             return set()
-        parameters: Parameters = {}
-        for i, claim in enumerate(held):
-            parameters |= {f"d{i}": self.dialect.uuid(claim.digest), f"t{i}": claim.token}
-        pairs = ", ".join(f"(%(d{i})s, %(t{i})s)" for i in range(len(held)))
+        named, parameters = self._held(held)
         with self._in_transaction():
-            return self._write_locked(words.RENEWABLE.format(pairs=pairs), words.RENEW, parameters)
+            return self._write_locked(words.RENEWABLE.format(held=named), words.RENEW, parameters)
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         named = {"digest": self.dialect.uuid(digest), "task_id": task_id}

@@ -42,7 +42,7 @@ LOCK = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE NOWAIT"
 LOCK_IF_FREE = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE SKIP LOCKED"
 LOCK_FINISHED = f"SELECT digest FROM {{key}} WHERE {statements.FINISHED} FOR UPDATE SKIP LOCKED"
 RENEWABLE = """
-SELECT digest FROM {{key}} WHERE state = 2 AND open_at > {{now}} AND (digest, token) IN ({pairs})
+SELECT digest FROM {{key}} WHERE state = 2 AND (digest, token, owner) IN ({held})
    FOR UPDATE SKIP LOCKED
 """
 
@@ -74,7 +74,7 @@ DELETE gone FROM (SELECT {picked}) AS p STRAIGHT_JOIN {table} AS gone FORCE INDE
 """
 
 DUE = tuple(
-    f"SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}} ORDER BY due_at LIMIT %(bite)s"
+    f"SELECT digest FROM {{key}} WHERE {statements.due_in(state)} ORDER BY due_at LIMIT %(bite)s"
     " FOR UPDATE SKIP LOCKED"
     for state in (2, 3, 1)
 )

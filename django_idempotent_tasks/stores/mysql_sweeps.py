@@ -13,6 +13,7 @@ from . import mysql_statements as words
 from . import statements
 from .atomic import AtomicSqlStore
 from .sql import Parameters, due
+from .upkeep import LONGEST
 
 
 class MysqlSweepingStore(AtomicSqlStore):
@@ -51,8 +52,8 @@ class MysqlSweepingStore(AtomicSqlStore):
     def _column(self, select: str, parameters: Parameters) -> list[Any]:
         return [row[0] for row in self._rows(select, parameters)]
 
-    def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish}
+    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
+        parameters = {"bite": bite, "republish": republish, "calm": calm}
         with self._in_transaction():
             swept: set[UUID] = set()
             for select in words.DUE:

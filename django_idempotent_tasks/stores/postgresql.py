@@ -22,6 +22,7 @@ from .dialect import Dialect
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .sql import Parameters, Row, due
+from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
 
@@ -139,6 +140,7 @@ class PostgresStore(AtomicSqlStore):
         parameters: Parameters = {
             "digests": [str(claim.digest) for claim in held],
             "tokens": [claim.token for claim in held],
+            "owners": [claim.owner for claim in held],
         }
         return {UUID(str(digest)) for (digest,) in self._rows(words.RENEW, parameters)}
 
@@ -151,8 +153,9 @@ class PostgresStore(AtomicSqlStore):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(words.CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
 
-    def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        return [due(row) for row in self._rows(words.SWEEP, {"bite": bite, "republish": republish})]
+    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
+        parameters = {"bite": bite, "republish": republish, "calm": calm}
+        return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
     def sum_duplicates(self, *, bite: int) -> int:
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})

@@ -41,9 +41,11 @@ RESERVE_FINISHED_UNLOCKED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE 
 RENEW = """
 UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
        due_at = {now} + make_interval(secs => k.lease_seconds)
-  FROM (SELECT h.digest FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[]) AS held(digest, token)
-          JOIN {key} h ON h.digest = held.digest AND h.token = held.token
-         WHERE h.state = 2 AND h.open_at > {now} FOR UPDATE OF h SKIP LOCKED) AS mine
+  FROM (SELECT h.digest
+          FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[], %(owners)s::text[])
+               AS held(digest, token, owner)
+          JOIN {key} h ON h.digest = held.digest AND h.token = held.token AND h.owner = held.owner
+         WHERE h.state = 2 FOR UPDATE OF h SKIP LOCKED) AS mine
  WHERE k.digest = mine.digest RETURNING k.digest
 """
 
@@ -65,7 +67,7 @@ DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE S
 
 def _due_in(state: int) -> str:
     return (
-        f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
+        f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE {statements.due_in(state)}"
         f" ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s{state}"
     )
 

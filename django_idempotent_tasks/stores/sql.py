@@ -131,6 +131,10 @@ class SqlStore(LedgerStore):
     def lead(self, name: str, *, holder: str, lease: int) -> bool:
         return self._row(statements.LEAD, {"name": name, "holder": holder, "lease": lease}) is not None
 
+    def led_for(self, name: str) -> float | None:
+        row = self._row(statements.LED_FOR, {"name": name})
+        return None if row is None else float(row[0])
+
     def resign(self, name: str, *, holder: str) -> None:
         self._count(statements.RESIGN, {"name": name, "holder": holder})
 
@@ -191,6 +195,14 @@ class SqlStore(LedgerStore):
             "message": call.message,
         }
 
+    def _held(self, held: Sequence[Claim]) -> tuple[str, Parameters]:
+        """Name the claims, as rows of digest, token and owner."""
+        parameters: Parameters = {}
+        for i, claim in enumerate(held):
+            digest = self.dialect.uuid(claim.digest)
+            parameters |= {f"d{i}": digest, f"t{i}": claim.token, f"o{i}": claim.owner}
+        return ", ".join(f"(%(d{i})s, %(t{i})s, %(o{i})s)" for i in range(len(held))), parameters
+
     def _settle(self, template: str, claim: Claim, **values: object) -> bool:
         named = {"digest": self.dialect.uuid(claim.digest), "token": claim.token, "owner": claim.owner}
         return self._count(template, named | values) == 1
@@ -248,7 +260,7 @@ def to_grant(row: Row | None) -> Grant | None:
 def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task, scope = row[:8]
     task_id, runner, owner, fingerprint, result = row[8:13]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external = row[13:]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
@@ -270,6 +282,8 @@ def _entry(row: Row) -> Entry:
         no_message=bool(no_message),
         is_discarded=bool(is_discarded),
         in_external=bool(in_external),
+        answered_for=None if answered_for is None else float(answered_for),
+        answers=bool(answers),
     )
 
 

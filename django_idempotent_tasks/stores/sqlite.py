@@ -14,6 +14,7 @@ from . import clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
 from .sql import Parameters, Row, due
+from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
 # with a last digit that is never 0 a time that it has read equals the text in the row.
@@ -50,7 +51,7 @@ WRITE_FIRST = "UPDATE {key} SET token = token WHERE 0"
 
 RENEW = """
 UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
- WHERE state = 2 AND open_at > {{now}} AND (digest, token) IN (VALUES {pairs}) RETURNING digest
+ WHERE state = 2 AND (digest, token, owner) IN (VALUES {held}) RETURNING digest
 """
 
 CANCEL = f"{statements.CANCEL} WHERE {statements.LIVE}"
@@ -61,7 +62,7 @@ PRUNE = f"DELETE FROM {{key}} WHERE digest IN ({statements.PRUNABLE})"
 
 def _due_in(state: int) -> str:
     return (
-        f"SELECT * FROM (SELECT digest FROM {{key}} WHERE state = {state} AND due_at <= {{now}}"
+        f"SELECT * FROM (SELECT digest FROM {{key}} WHERE {statements.due_in(state)}"
         " ORDER BY due_at LIMIT %(bite)s)"
     )
 
@@ -168,20 +169,18 @@ class SqliteStore(AtomicSqlStore):
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         if not held:
             return set()
-        pairs = ", ".join(f"(%(d{i})s, %(t{i})s)" for i in range(len(held)))
-        parameters: Parameters = {}
-        for i, claim in enumerate(held):
-            parameters |= {f"d{i}": claim.digest.hex, f"t{i}": claim.token}
-        template = RENEW.format(pairs=pairs).replace("{after_lease}", self.dialect.after("lease_seconds"))
+        named, parameters = self._held(held)
+        template = RENEW.format(held=named).replace("{after_lease}", self.dialect.after("lease_seconds"))
         return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
 
-    def sweep(self, *, bite: int, republish: int) -> list[Due]:
+    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
+        parameters = {"bite": bite, "republish": republish, "calm": calm}
         with self._write():
-            self._count(RECORD_FREED, {"bite": bite})
-            return [due(row) for row in self._rows(SWEEP, {"bite": bite, "republish": republish})]
+            self._count(RECORD_FREED, parameters)
+            return [due(row) for row in self._rows(SWEEP, parameters)]
 
     def sum_duplicates(self, *, bite: int) -> int:
         with self._write():

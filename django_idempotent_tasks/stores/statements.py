@@ -9,6 +9,7 @@ and MySQL assign from left to right and read the new value.
 from __future__ import annotations
 
 from ..encoding import error_text
+from ..states import State
 
 KEY_COLUMNS = (
     "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"
@@ -70,8 +71,8 @@ READ = """
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
        k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {now}, {opens_in},
        EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
-       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external
-  FROM {key} k WHERE k.digest = %(digest)s
+       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {led_for}, l.expires_at > {now}
+  FROM {key} k LEFT JOIN {leader} l ON l.name = 'ledger' WHERE k.digest = %(digest)s
 """
 
 #: ``uncount`` 1: this start was counted as a crash before it began, and the row waits for nobody else.
@@ -275,6 +276,13 @@ SELECT k.digest, k.token, {{now}}, k.attempts, CASE WHEN k.in_external THEN 4 EL
   FROM {{key}} k
 """
 
+
+def due_in(state: int) -> str:
+    """What the sweeper looks at in a state; of leases those that are no longer than ``calm``."""
+    short = " AND lease_seconds <= %(calm)s" if state == State.RUNNING else ""
+    return f"state = {state} AND due_at <= {{now}}{short}"
+
+
 SWEEP = f"""
 SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END, {{doubted}},
        token = k.token + CASE WHEN {FREED} THEN 1 ELSE 0 END,
@@ -302,5 +310,7 @@ ON CONFLICT (name) DO UPDATE
  WHERE l.holder = excluded.holder OR l.expires_at <= {now}
 RETURNING token
 """
+
+LED_FOR = "SELECT {led_for} FROM {leader} l WHERE l.name = %(name)s"
 
 RESIGN = "UPDATE {leader} SET expires_at = {now} WHERE name = %(name)s AND holder = %(holder)s"

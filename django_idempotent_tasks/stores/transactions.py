@@ -34,6 +34,12 @@ def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
             setattr(connection, _DEPTH, depth)
 
 
+def is_open(connection: BaseDatabaseWrapper) -> bool:
+    """Whether what is written now becomes true with the end of a transaction, also of a side connection's."""
+    began = connection.in_atomic_block or getattr(connection, _DEPTH, 0) > 0
+    return began or not connection.get_autocommit()
+
+
 def _words(depth: int) -> tuple[str, str, str]:
     if not depth:
         return "BEGIN", "COMMIT", "ROLLBACK"

@@ -10,6 +10,9 @@ from uuid import UUID
 from ..outcomes import Due, RedriveBite
 from ..states import State
 
+#: Longer than any lease.
+LONGEST = 2**31 - 1
+
 
 class Upkeep(ABC):
     """What keeps the ledger going: each bite is bounded, and two at a time do no harm."""
@@ -55,8 +58,12 @@ class Upkeep(ABC):
         """Delete at most ``bite`` summed duplicate attempts older than ``keep``; how many."""
 
     @abstractmethod
-    def sweep(self, *, bite: int, republish: int) -> list[Due]:
-        """Free expired leases and pick what is due to be sent, at most ``bite`` rows a state."""
+    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
+        """Free expired leases and pick what is due to be sent, at most ``bite`` rows a state.
+
+        ``calm``: the seconds for which the ledger has answered. A longer lease is not freed yet, since
+        its owner has had less than a lease to renew it.
+        """
 
     @abstractmethod
     def sum_duplicates(self, *, bite: int) -> int:
@@ -65,6 +72,10 @@ class Upkeep(ABC):
     @abstractmethod
     def lead(self, name: str, *, holder: str, lease: int) -> bool:
         """Take or renew the lease on a duty; False while another holder has it."""
+
+    @abstractmethod
+    def led_for(self, name: str) -> float | None:
+        """The seconds since the latest holder of a duty took it; None where nobody ever did."""
 
     @abstractmethod
     def resign(self, name: str, *, holder: str) -> None:

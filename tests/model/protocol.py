@@ -166,12 +166,13 @@ class Protocol:
         return row.state == RUNNING and (named or not self.rules.fenced)
 
     def _beat(self, world: World, number: int, worker: Worker, row: Row) -> Next:
-        """A lease that lasts is only made longer; one that is over stays over."""
-        if self.rules.heartbeat_tests_time or (row.token, row.state) != (worker.token, RUNNING):
-            return
-        if row.open:
+        """A lease that lasts is only made longer; one that is over lives again, if nobody has taken it."""
+        mine = (row.token, row.owner) == (worker.token, worker.owner)
+        if row.state == RUNNING and row.open and (mine or not self.rules.heartbeat_names_its_claim):
             broken = "a lease lives whose owner was told that it is over" if worker.told else ""
-            yield "a late heartbeat", world._replace(row=row._replace(open=False), broken=broken)
+            after = _put(world, number, worker._replace(living=mine))
+            yield "a late heartbeat", after._replace(row=row._replace(open=False), broken=broken)
+        if not mine and not worker.told:
             yield f"{worker.call} is told", _put(world, number, worker._replace(told=True))
 
     def _retry(self, world: World, number: int, worker: Worker, row: Row) -> Next:

@@ -20,8 +20,8 @@ class Rules:
     takeover_counts: bool = True
     #: A claim of a finished key tests state and token beside the time, and renews the time.
     reclaim_tests_state: bool = True
-    #: An expired lease is never renewed.
-    heartbeat_tests_time: bool = True
+    #: A heartbeat names its claim: who was overtaken does not keep the next owner's lease alive.
+    heartbeat_names_its_claim: bool = True
     #: RETRY is written before its message is published.
     retry_writes_first: bool = True
     #: The calls that a claim of a finished key replaces are remembered.

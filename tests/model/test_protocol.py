@@ -111,8 +111,9 @@ class TestWithoutAPart:
         found = broken(start("A", faults=Faults(crashes=1)), Rules(sweeper=False, reschedules=False))
         assert found.wrong == STUCK
 
-    def test_a_heartbeat_that_revives_an_expired_lease_is_caught(self) -> None:
-        found = broken(start("A", faults=Faults(pauses=1)), Rules(heartbeat_tests_time=False))
+    def test_a_heartbeat_that_does_not_name_its_claim_is_caught(self) -> None:
+        world = start("A", faults=Faults(crashes=1, pauses=1))
+        found = broken(world, Rules(heartbeat_names_its_claim=False))
         assert found.wrong == "a lease lives whose owner was told that it is over"
 
     def test_a_retry_that_is_published_before_it_is_written_is_caught(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_postgres
@@ -13,6 +15,7 @@ from tests.support.broker import Broker
 from tests.support.databases import migrated_database
 from tests.support.rows import Rows
 from tests.support.site import Site
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
 
@@ -109,3 +112,71 @@ def test_a_ledger_that_is_away_for_longer_than_the_lease_leads_to_a_second_attem
     charges = site.journal.read("charged", key)
     assert [charge["attempt"] for charge in charges] == [1, 2]
     assert charges[0]["downstream"] == charges[1]["downstream"]
+
+
+def test_a_body_that_was_told_of_a_lost_lease_runs_again_and_counts_no_crash(
+    frail_site: Site, server: Server, key: str
+) -> None:
+    site = frail_site
+    site.send(tasks.watching, key)
+    site.journal.started(key)
+    server.kill()
+    site.rows.close()
+    site.journal.wait_for("lost", key)
+
+    server.restart()
+    eventually(lambda: was_renewed(site, key), "its owner came back")
+    site.journal.open(f"{key}.1", f"{key}.2")
+    row = site.rows.wait_for(key, State.SUCCEEDED)
+    site.broker.wait_until_empty()
+    assert site.journal.wait_for("refused", key)["attempt"] == 1
+    assert (row.attempts, row.crashes) == (2, 0)
+    assert [effect.attempt for effect in site.rows.effects(key)] == [2]
+
+
+def stay_away_past_the_leases(site: Site, server: Server, keys: Sequence[str]) -> None:
+    """Kill the server, and start it again when all of these leases have been over for two seconds."""
+    over = max(site.rows.lease_end(key) for key in keys) + timedelta(seconds=2)
+    server.kill()
+    site.rows.close()
+    eventually(lambda: timezone.now() > over, "the leases are over")
+    server.restart()
+
+
+def was_renewed(site: Site, key: str) -> bool:
+    """Whether somebody has a lease on it that is not over."""
+    assert site.rows.row(key).crashes == 0, "its living owner was taken for dead"
+    return site.rows.lease_end(key) > timezone.now()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys", "environment"),
+    [
+        pytest.param(["--concurrency", "2"], 2, {}, id="prefork"),
+        pytest.param(
+            ["--pool", "threads", "--concurrency", "30"],
+            20,
+            {"PROJ_VISIBILITY_TIMEOUT": "1"},
+            id="many-keys-with-copies-that-wait",
+        ),
+    ],
+)
+def test_bodies_that_outlive_three_long_outages_run_once_and_count_no_crash(
+    frail_site: Site, server: Server, key: str, arguments: list[str], keys: int, environment: dict[str, str]
+) -> None:
+    frail_site.workers[0].kill()
+    site = frail_site
+    each_key = [f"{key}-{number}" for number in range(keys)]
+    with site.running("sturdy", *arguments, **environment):
+        for each in each_key:
+            site.send(tasks.charging, each, gated=True)
+        for each in each_key:
+            site.journal.started(each)
+        for _ in range(3):
+            stay_away_past_the_leases(site, server, each_key)
+            for each in each_key:
+                eventually(lambda each=each: was_renewed(site, each), "its owner came back")  # type: ignore[misc]
+        site.journal.open(*(f"{each}.1" for each in each_key))
+        rows = [site.rows.wait_for(each, State.SUCCEEDED) for each in each_key]
+    assert {(row.attempts, row.token, row.crashes) for row in rows} == {(1, 1, 0)}
+    assert [site.journal.starts(each) for each in each_key] == [1] * keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -22,11 +23,12 @@ app.config_from_object("tests.proj.celery_config")
 @signals.worker_init.connect
 def _set_the_pace(**_kwargs: object) -> None:
     """Sweep more often than in production, where a test asks for it."""
-    from django_idempotent_tasks import sweeper  # noqa: PLC0415  it has models
+    from django_idempotent_tasks import outage, sweeper  # noqa: PLC0415  it has models
 
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
         sweeper.POLL = sweeper.INTERVAL = float(pace)
+        outage.GAP = math.ceil(3 * sweeper.POLL) + 1
 
 
 @signals.beat_init.connect

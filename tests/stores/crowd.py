@@ -39,13 +39,18 @@ INSERT INTO django_idempotent_tasks_failedjob (digest, token, at, attempt, state
        '', '' FROM numbers
 """
 
+LEADERS = """
+INSERT INTO django_idempotent_tasks_leader (name, holder, token, since, expires_at)
+{numbers} SELECT 'L' || n, 'H' || n, 1, '2020-01-01 00:00:00', '2020-01-01 00:00:00' FROM numbers
+"""
+
 
 def fill(alias: str) -> None:
     """Fill the tables, and let the database take its statistics."""
     connection = connections[alias]
     digest = DIGESTS[connection.vendor]
     with connection.cursor() as cursor:
-        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED):
+        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS):
             cursor.execute(rows.format(numbers=NUMBERS, digest=digest, true="true", false="false"))
         cursor.execute("ANALYZE")
 

@@ -108,6 +108,27 @@ class Leadership(Bench):
         self.store().resign("beat", holder="one")
         assert self._lead("two") is False
 
+    def test_it_is_known_for_how_long_a_duty_has_had_its_holder(self) -> None:
+        assert self.store().led_for("sweeper") is None
+        self._lead("one")
+        with shifted(LEASE - 10):
+            self._lead("one")
+            assert _about(self.store().led_for("sweeper"), LEASE - 10)
+        with shifted(3 * LEASE):
+            assert _about(self.store().led_for("sweeper"), 3 * LEASE)
+            self._lead("one")
+            assert _about(self.store().led_for("sweeper"), 0)
+
+    def test_a_key_tells_for_how_long_the_ledger_has_answered(self) -> None:
+        call = self.claimed().call
+        assert self.seen(call).answered_for is None
+        self.store().lead("ledger", holder="ledger", lease=LEASE)
+        with shifted(LEASE - 10):
+            assert _about(self.seen(call).answered_for, LEASE - 10)
+            assert self.seen(call).answers is True
+        with shifted(LEASE + 1):
+            assert self.seen(call).answers is False
+
     def test_duties_have_holders_of_their_own(self) -> None:
         self._lead("one")
         assert self.store().lead("beat", holder="two", lease=LEASE) is True
@@ -118,3 +139,8 @@ class Leadership(Bench):
 
     def _leader(self) -> Leader:
         return Leader.objects.using(self.alias).get(name="sweeper")
+
+
+def _about(seconds: float | None, expected: int) -> bool:
+    """Whether it is what it should be, on a machine that is busy."""
+    return seconds is not None and -1 < seconds - expected < 9

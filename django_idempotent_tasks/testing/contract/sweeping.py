@@ -10,15 +10,16 @@ from uuid import UUID
 from ...outcomes import Claim, Due
 from ...states import FINISHED, Reason, State
 from ...stores.clock import shifted
+from ...stores.upkeep import LONGEST
 from .bench import LEASE, MESSAGE, REPUBLISH, Bench
 
 
 class Sweeping(Bench):
     """The words of the promises about sweeps."""
 
-    def sweep(self, *, bite: int = 100) -> dict[UUID, Due]:
+    def sweep(self, *, bite: int = 100, calm: int = LONGEST) -> dict[UUID, Due]:
         """One bite, by digest."""
-        rows = self.store().sweep(bite=bite, republish=REPUBLISH)
+        rows = self.store().sweep(bite=bite, republish=REPUBLISH, calm=calm)
         by_digest = {row.digest: row for row in rows}
         assert len(by_digest) == len(rows), "a row was swept twice"
         return by_digest
@@ -58,6 +59,18 @@ class FreedLeases(Sweeping):
         entry = self.seen(claim.call)
         assert (entry.state, entry.reason, entry.owner) == (State.RETRY, Reason.OWNER_DIED, None)
         assert (entry.token, entry.attempts, entry.crashes) == (2, 1, 1)
+
+    def test_a_lease_is_not_freed_before_the_ledger_has_answered_for_as_long(self) -> None:
+        claim, short = self.claimed(), self.claimed(lease=LEASE - 50)
+        with shifted(LEASE + 1):
+            with self.untouched(claim):
+                assert self.sweep(calm=LEASE - 50).keys() == {short.digest}
+                assert self.sweep(calm=LEASE - 1) == {}
+            assert self.sweep(calm=LEASE).keys() == {claim.digest}
+
+    def test_what_waits_to_be_sent_does_not_wait_for_a_lease(self) -> None:
+        claims = {self.due(state, open_at=None).digest for state in (State.PENDING, State.RETRY)}
+        assert self.sweep(calm=0).keys() == claims
 
     def test_an_owner_that_was_freed_can_neither_settle_nor_renew(self) -> None:
         claim = self.claimed()

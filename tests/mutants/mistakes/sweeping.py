@@ -13,6 +13,12 @@ SWEEPS = [
         "a_living_lease_is_never_swept",
     ),
     Mutation(
+        "a sweep gives nobody the time to come back",
+        " AND lease_seconds <= %(calm)s",
+        "",
+        "a_lease_is_not_freed_before_the_ledger_has_answered_for_as_long",
+    ),
+    Mutation(
         "a sweep keeps the token",
         f"token = k.token + CASE WHEN {FREED} THEN 1 ELSE 0 END",
         "token = k.token",

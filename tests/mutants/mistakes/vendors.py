@@ -30,16 +30,22 @@ POSTGRESQL = [
         "a_call_that_ended_before_the_window_is_not_remembered",
     ),
     Mutation(
-        "a heartbeat revives an expired lease",
-        "AND h.open_at > {now}",
+        "a heartbeat gives up a lease that is over",
+        "WHERE h.state = 2 FOR UPDATE OF h",
+        "WHERE h.state = 2 AND h.open_at > {now} FOR UPDATE OF h",
+        "a_lease_that_is_over_is_extended_while_nobody_has_taken_the_key",
+    ),
+    Mutation(
+        "a heartbeat does not test the owner",
+        " AND h.owner = held.owner",
         "",
-        "an_expired_lease_is_never_revived",
+        "a_renewal_is_by_token_and_owner",
     ),
     Mutation(
         "a heartbeat does not test the token",
         "AND h.token = held.token",
         "AND held.token > 0",
-        "a_renewal_passes_over_every_claim_that_was_lost",
+        "a_renewal_is_by_token_and_owner",
     ),
     Mutation(
         "a heartbeat uses the longest lease for all",
@@ -131,10 +137,10 @@ SQLITE = [
         "a_call_that_had_taken_the_replaced_one_over_is_answered_as_well",
     ),
     Mutation(
-        "a heartbeat revives an expired lease",
-        "AND open_at > {now}",
-        "",
-        "an_expired_lease_is_never_revived",
+        "a heartbeat gives up a lease that is over",
+        "WHERE state = 2 AND (digest, token, owner)",
+        "WHERE state = 2 AND open_at > {now} AND (digest, token, owner)",
+        "a_lease_that_is_over_is_extended_while_nobody_has_taken_the_key",
     ),
     Mutation(
         "a call replaced by a reservation is not remembered",
