@@ -21,12 +21,24 @@ from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
+from .stamping import Passage
 
 if TYPE_CHECKING:
     from .submission import Submission
 
 #: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
+
+
+class _Submitting:
+    """A ``submit()`` on its way through ``apply_async``."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+        self.submission: Submission | None = None
+
+
+_submitting: ContextVar[_Submitting | None] = ContextVar("idempotent_submitting", default=None)
 
 
 class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
@@ -137,21 +149,32 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
         options |= {"link": link, "link_error": link_error, "shadow": shadow}
+        if isinstance(producer, Passage):  # beat has its key already, and wants the stamps
+            to_beat = {"task_id": task_id, "producer": producer, "headers": headers}
+            return super().apply_async(args, kwargs, **to_beat, **options)
+        submitting = _submitting.get()
+        if submitting is not None and submitting.task is self:
+            _submitting.set(None)  # what a class sends beside it is no part of it
+            stated = {"headers": headers, "key": idempotency_key, "scope": scope}
+            return self._submitted(submitting, args, kwargs, task_id, **stated, **options)
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
+        # By name: a class behind this one may take no more than the arguments by position.
+        send = super().apply_async
         if not self.idempotency_guarded:
-            return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
+            return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
         task_id = self._id_of(task_id)
         is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         if not is_copy and self._reserves():
-            from .sending import accept
+            from .sending import Sending, accept
 
-            return accept(self, self._policy(), args, kwargs, task_id, {**options, "headers": headers})
-        return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
+            sending = Sending(send, args, kwargs, task_id, {**options, "headers": headers})
+            return accept(self, self._policy(), sending)
+        return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
 
     def submit(
         self,
@@ -171,11 +194,38 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         if not self.idempotency_guarded or self._policy().sensitive:
             msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
             raise ConfigurationError(msg)
-        from .sending import submit
+        stated = {"idempotency_key": idempotency_key, "scope": scope}
+        options |= {name: value for name, value in stated.items() if value is not UNSET}
+        submitting = _Submitting(self)
+        token = _submitting.set(submitting)
+        try:  # by apply_async, which a class before this one may extend
+            self.apply_async(args, kwargs, headers=headers, **options)
+        finally:
+            _submitting.reset(token)
+        if submitting.submission is None:
+            msg = f"{self.name}: an apply_async before IdempotentTaskMixin returned without calling super()."
+            raise ConfigurationError(msg)
+        return submitting.submission
 
-        task_id = self._id_of(options.pop("task_id", None))
-        options["headers"] = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
-        return submit(self, self._policy(), args, kwargs, task_id, options)
+    def _submitted(
+        self,
+        submitting: _Submitting,
+        args: Any,
+        kwargs: Any,
+        task_id: Any,
+        *,
+        headers: Any,
+        key: object = UNSET,
+        scope: object = UNSET,
+        **options: Any,
+    ) -> Any:
+        from .sending import Sending, submit
+
+        task_id = self._id_of(task_id)
+        headers = self._identified(args, kwargs, task_id, headers, key, scope)
+        sending = Sending(super().apply_async, args, kwargs, task_id, {**options, "headers": headers})
+        submitting.submission = submit(self, self._policy(), sending)
+        return submitting.submission.result or self.AsyncResult(task_id)
 
     def cancel(
         self,
@@ -230,6 +280,10 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         **options: Any,
     ) -> Any:
         """Run here as Celery does, under the same identity as ``apply_async`` would give."""
+        passage = options.get("router")
+        if isinstance(passage, Passage):  # sent in eager mode: it is run once its row is written
+            passage.applied(args, kwargs, {**options, "task_id": task_id, "headers": headers})
+            return self.AsyncResult(str(task_id))
         in_canvas = is_applied_by_a_canvas()
         is_stated = idempotency_key is not UNSET or scope is not UNSET
         if self.idempotency_guarded and (is_stated or in_canvas):
