@@ -17,7 +17,7 @@ from .endings import cause_of, is_misfit, is_shutdown, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask
 from .judgement import Judgement, judge
 from .ledger import Ledger
-from .message import Message
+from .message import Message, beside
 from .outcomes import Claim
 from .replay import ignored
 from .settlement import Settlement
@@ -107,7 +107,8 @@ class Attempt(ABC):
     def capture(self, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Keep the retry unsent: it is published after the ledger knows of it."""
         sent = to_its_queue(self.task.app, options, self.request.delivery_info or {})
-        message = Message.of(self.task.name, args, kwargs, sent)
+        headers = {**beside(self.request), **(options.get("headers") or {})}
+        message = Message.of(self.task.name, args, kwargs, {**sent, "headers": headers})
         self.captured = (message, delay_of(options, now=self.task.app.now))
 
     # -- what a body leaves its place to --

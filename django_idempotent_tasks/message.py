@@ -52,7 +52,7 @@ class Message:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     options: Mapping[str, Any]
-    #: Whether its headers are complete: it is published with them, and with nothing of the publishing process.
+    #: Whether its headers are complete: then nothing of the publishing process is added to them.
     stamped: bool = False
 
     @classmethod
@@ -85,7 +85,7 @@ class Message:
         return replace(kept, stamped=self.stamped)
 
     def with_header(self, header: Mapping[str, Any]) -> Message:
-        """The message with this identity, also where an instrument has copied its headers into a nested one."""
+        """The message with this identity, also where an instrument has copied it."""
         headers = {**(self.options.get("headers") or {}), HEADER: header}
         nested = headers.get("headers")
         if isinstance(nested, Mapping) and HEADER in nested:
@@ -113,7 +113,7 @@ class Message:
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
-        options["headers"] = {**_beside(request), **(options["headers"] or {})}
+        options["headers"] = {**beside(request), **(options["headers"] or {})}
         return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
@@ -154,7 +154,8 @@ class Message:
         if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."
             raise ValueError(msg)
-        return cls(task, *map(content.get, _PARTS), stamped=content.get("stamped") is True)
+        args, kwargs, options = map(content.get, _PARTS)
+        return cls(task, args, kwargs, options, stamped=content.get("stamped") is True)
 
     def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
         """Send it, on ``connection`` or on the app's pool. Raises what the transport raises.
@@ -187,7 +188,7 @@ def unsubscribed(backend: Any) -> Iterator[None]:
             hooks["on_task_call"] = before
 
 
-def _beside(request: Any) -> dict[str, Any]:
+def beside(request: Any) -> dict[str, Any]:
     """Headers of a delivery that a nested ``headers`` among them hides from ``request.headers``.
 
     What others have put on the request meanwhile cannot be told from them; objects are left out.

@@ -98,5 +98,5 @@ class _Amqp:
         exchange = getattr(own["exchange"], "name", own["exchange"])
         queue = next((getattr(each, "name", "") for each in own["declare"] or ()), "")
         event |= {"queue": queue, "exchange": exchange, "routing_key": own["routing_key"]}
-        dispatcher = self._app.events.Dispatcher(enabled=False)  # type: ignore[attr-defined]
+        dispatcher = self._app.events.Dispatcher(enabled=False)
         dispatcher.publish("task-sent", event, producer, retry=own["retry"], retry_policy=own["retry_policy"])

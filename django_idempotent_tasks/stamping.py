@@ -1,8 +1,8 @@
-"""Stamps a call where it is sent: all that it passes on its way to the broker runs, and nothing is published.
+"""Stamps a call where it is sent: all that it passes on its way to the broker runs; nothing is published.
 
-A class's own ``apply_async``, an app's own ``send_task`` and the receivers of ``before_task_publish`` read the
-sender's tenant, trace and request. So they run here once, with a producer that keeps the message, and what
-they make of it is what the row stores and every later publication sends.
+A class's own ``apply_async``, an app's own ``send_task`` and the receivers of ``before_task_publish`` read
+the sender's tenant, trace and request. So they run here once, with a producer that keeps the message, and
+what they make of it is what the row stores and every later publication sends.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from .message import Message, is_json, unsubscribed
 
 #: Headers of Celery's own protocol, which it builds from options whenever a message is published.
 _OF_THE_PROTOCOL = frozenset(
-    "lang task id shadow eta expires group group_index retries timelimit root_id parent_id argsrepr kwargsrepr"
-    " origin ignore_result replaced_task_nesting stamped_headers stamps".split()
+    {
+        *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
+        *("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "ignore_result"),
+        *("replaced_task_nesting", "stamped_headers", "stamps"),
+    }
 )
 #: The option of ``apply_async`` that such a header, or part of a message of protocol 1, was made from.
 _OPTION_OF = {
@@ -117,10 +120,9 @@ class Passage:
 
     def _storable(self, given: dict[str, Any], routed: dict[str, Any]) -> dict[str, Any]:
         """Options that a row can hold: a queue by its name, where the name is enough to find it."""
-        options = {**given}
-        for name, value in routed.items():
-            if name not in given and name not in _PASSAGE and name != "queue" and is_json(value):
-                options[name] = value
+        passing = {*given, *_PASSAGE, "queue"}
+        added = {key: value for key, value in routed.items() if key not in passing and is_json(value)}
+        options = {**given, **added}
         queue = routed.get("queue")
         name = getattr(queue, "name", "")
         is_found = self._app.amqp.queues.get(name) is queue and name != self._app.conf.task_default_queue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from celery import Celery, Task
 from celery.contrib.django.task import DjangoTask
@@ -16,32 +16,18 @@ from .eager import is_applied_by_a_canvas
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import sends_a_canvas
-from .identified import IdentifiedTask
 from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
 from .stamping import Passage
-
-if TYPE_CHECKING:
-    from .submission import Submission
+from .submitting import SubmittedTask
 
 #: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
-class _Submitting:
-    """A ``submit()`` on its way through ``apply_async``."""
-
-    def __init__(self, task: Any) -> None:
-        self.task = task
-        self.submission: Submission | None = None
-
-
-_submitting: ContextVar[_Submitting | None] = ContextVar("idempotent_submitting", default=None)
-
-
-class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
+class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     """Guards a Celery task: its effects happen once per key, whatever the broker or the worker does.
 
     Options are decorator keywords or class attributes (``key``, ``scope``, ``lease`` ...). They are
@@ -149,20 +135,16 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
         options |= {"link": link, "link_error": link_error, "shadow": shadow}
-        if isinstance(producer, Passage):  # beat has its key already, and wants the stamps
-            to_beat = {"task_id": task_id, "producer": producer, "headers": headers}
-            return super().apply_async(args, kwargs, **to_beat, **options)
-        submitting = _submitting.get()
-        if submitting is not None and submitting.task is self:
-            _submitting.set(None)  # what a class sends beside it is no part of it
-            stated = {"headers": headers, "key": idempotency_key, "scope": scope}
-            return self._submitted(submitting, args, kwargs, task_id, **stated, **options)
+        submitting = self._submitting()
+        if submitting is not None:
+            headers = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
+            return self._submitted(submitting, args, kwargs, {**options, "headers": headers})
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         # By name: a class behind this one may take no more than the arguments by position.
         send = super().apply_async
-        if not self.idempotency_guarded:
+        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat has the key, it wants stamps
             return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
         task_id = self._id_of(task_id)
         is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
@@ -175,57 +157,6 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
             sending = Sending(send, args, kwargs, task_id, {**options, "headers": headers})
             return accept(self, self._policy(), sending)
         return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
-
-    def submit(
-        self,
-        args: Any = (),
-        kwargs: Any = None,
-        *,
-        idempotency_key: object = UNSET,
-        scope: object = UNSET,
-        headers: Any = None,
-        **options: Any,
-    ) -> Submission:
-        """Reserve this call, whatever the task's ``reserve``, and say which call has the work.
-
-        Never raises for a duplicate; raises :class:`KeyReused` for another payload under the key
-        and :class:`ConfigurationError` for a call that cannot be stored.
-        """
-        if not self.idempotency_guarded or self._policy().sensitive:
-            msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
-            raise ConfigurationError(msg)
-        stated = {"idempotency_key": idempotency_key, "scope": scope}
-        options |= {name: value for name, value in stated.items() if value is not UNSET}
-        submitting = _Submitting(self)
-        token = _submitting.set(submitting)
-        try:  # by apply_async, which a class before this one may extend
-            self.apply_async(args, kwargs, headers=headers, **options)
-        finally:
-            _submitting.reset(token)
-        if submitting.submission is None:
-            msg = f"{self.name}: an apply_async before IdempotentTaskMixin returned without calling super()."
-            raise ConfigurationError(msg)
-        return submitting.submission
-
-    def _submitted(
-        self,
-        submitting: _Submitting,
-        args: Any,
-        kwargs: Any,
-        task_id: Any,
-        *,
-        headers: Any,
-        key: object = UNSET,
-        scope: object = UNSET,
-        **options: Any,
-    ) -> Any:
-        from .sending import Sending, submit
-
-        task_id = self._id_of(task_id)
-        headers = self._identified(args, kwargs, task_id, headers, key, scope)
-        sending = Sending(super().apply_async, args, kwargs, task_id, {**options, "headers": headers})
-        submitting.submission = submit(self, self._policy(), sending)
-        return submitting.submission.result or self.AsyncResult(task_id)
 
     def cancel(
         self,

@@ -127,7 +127,7 @@ def _written_before(works: Sequence[Work], store: LedgerStore) -> set[UUID]:
 
 
 def _stamped(entry: CursorEntry, each: Occurrence, apply: Apply) -> Occurrence:
-    """The occurrence with its stamps; one that cannot be stamped is sent without them, and judged by a worker."""
+    """The occurrence with its stamps; one that cannot be stamped is sent without them."""
     try:
         return stamped(entry, each, apply)
     except DatabaseError:

@@ -44,6 +44,6 @@ def send(entry: Any, producer: Any) -> None:
 
 def _with(entry: CursorEntry, options: dict[str, Any]) -> CursorEntry:
     """The entry with the options of one occurrence, which instruments change in place."""
-    copy = object.__new__(type(entry))
-    vars(copy).update(vars(entry), options=options)
+    copy: CursorEntry = object.__new__(type(entry))
+    copy.__dict__.update(vars(entry), options=options)
     return copy

@@ -42,8 +42,13 @@ class Project:
         environment = self.site.worker("program", **self._variables).environment
         done = subprocess.run(
             [sys.executable, "-c", text],
-            cwd=ROOT, env={**os.environ, **environment}, check=False, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -16,13 +16,15 @@ app = CeleryApp("tests.interop.tenancy", set_as_current=False)
 app.config_from_object("tests.proj.celery_config")
 
 
-class GuardedTenantTask(IdempotentTaskMixin, TenantTask):  # type: ignore[misc, type-arg]  # it ships no types
+class GuardedTenantTask(IdempotentTaskMixin, TenantTask):  # type: ignore[misc]  # it ships no types
     """As the documentation says: the mixin first."""
 
     abstract = True
 
 
-@app.task(base=GuardedTenantTask, name="tenancy.serve", key="key", bind=True, reserve=True, lease=20)
+@app.task(  # type: ignore[untyped-decorator]  # of an app that ships no types
+    base=GuardedTenantTask, name="tenancy.serve", key="key", bind=True, reserve=True, lease=20
+)
 def serve(self: Any, key: str, *, fails: bool = False) -> None:  # noqa: ARG001
     """Say in which schema it runs; ``fails``: the first time for good."""
     from tests.proj.tasks import journal  # noqa: PLC0415  it has models

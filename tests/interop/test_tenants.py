@@ -1,4 +1,4 @@
-"""With django-tenants and tenant-schemas-celery a call runs in the schema of who made it, whoever publishes it."""
+"""With tenant-schemas-celery a call runs in the schema of who made it, whoever publishes it."""
 
 from __future__ import annotations
 

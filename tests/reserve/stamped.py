@@ -21,17 +21,21 @@ class Stamping(Task):  # type: ignore[type-arg]
 
     abstract = True
 
-    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+    def apply_async(  # type: ignore[override]  # as projects write it
+        self, args: Any = None, kwargs: Any = None, **options: Any
+    ) -> Any:
         options["headers"] = {**(options.get("headers") or {}), "of_the_class": tenant.get()}
         return super().apply_async(args, kwargs, **options)
 
 
-class Guarded(IdempotentTaskMixin, Stamping):  # type: ignore[type-arg]
+class Guarded(IdempotentTaskMixin, Stamping):
     """The mixin in front of it."""
 
     abstract = True
 
-    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+    def apply_async(  # type: ignore[override]  # as projects write it
+        self, args: Any = None, kwargs: Any = None, **options: Any
+    ) -> Any:
         options["headers"] = {**(options.get("headers") or {}), "of_the_class_before": tenant.get()}
         return super().apply_async(args, kwargs, **options)
 
@@ -45,7 +49,7 @@ def _send_with_a_header(name: str, *args: Any, **options: Any) -> Any:
     return _send_task(name, *args, **options)
 
 
-app.send_task = _send_with_a_header  # type: ignore[assignment]  # as a subclass of Celery would have it
+app.send_task = _send_with_a_header  # type: ignore[method-assign]  # as a subclass of Celery would have it
 
 
 @signals.before_task_publish.connect
