@@ -146,7 +146,7 @@ def test_an_error_of_a_class_reaches_the_caller_and_nothing_is_written(post: Pos
         abstract = True
 
         @property
-        def adds(self) -> Any:  # type: ignore[override]
+        def adds(self) -> Any:
             raise LookupError
 
     charge = post.task(base=Base)
