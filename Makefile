@@ -20,7 +20,7 @@ help:
 	@echo "make test           the test suite, on its own PostgreSQL and Valkey"
 	@echo "make test-fast      units, the command, HTTP, eager tasks, the example"
 	@echo "make test-all       lint, the suite with its slow tests, and the fast tests on every Python and Django found"
-	@echo "make test-services  the tests that need MariaDB (or MySQL), RabbitMQ, PgBouncer or another PostgreSQL, where found"
+	@echo "make test-services  the tests that need MariaDB (or MySQL), RabbitMQ, PgBouncer, another PostgreSQL or libraries that stamp calls, where found"
 	@echo "make lint           ruff, mypy, import-linter, missing migrations"
 	@echo "make docs           the documentation as HTML; a broken link fails"
 	@echo "make dist           sdist and wheel, and the tutorial with that wheel in an empty environment"

@@ -20,7 +20,7 @@ from .failure import traceback_of
 from .header import with_identity
 from .judgement import Judgement, judge
 from .ledger import Ledger
-from .message import Message
+from .message import Message, beside
 from .outcomes import Claim
 from .presented import presentable
 from .raised import is_a, is_shutdown
@@ -142,7 +142,8 @@ class Attempt(ABC):
         """Keep the retry unsent: it is published after the ledger knows of it."""
         options = {**options, "headers": self._headers(options.get("headers"))}
         sent = to_its_queue(self.task.app, options, self.request.delivery_info or {})
-        message = Message.of(self.task.name, args, kwargs, sent)
+        headers = {**beside(self.request), **(options.get("headers") or {})}
+        message = Message.of(self.task.name, args, kwargs, {**sent, "headers": headers})
         self.captured = (message, delay_of(options, now=self.task.app.now))
 
     # -- what a body leaves its place to --

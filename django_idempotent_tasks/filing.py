@@ -21,6 +21,7 @@ from .models import DeadLetter
 from .outcomes import Call, Claim, Failure
 from .owner import new_owner
 from .raised import anew
+from .stamping import stamp
 from .states import Reason, State
 from .stores import get_store
 from .verdict import IN_PROGRESS
@@ -64,13 +65,20 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
     task_id = str(uuid4())
     identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
     header = to_header(identity, task_name=task.name, task_id=task_id)
-    args, kwargs = task.idempotency_dumped(args, kwargs)
-    message = Message.of(task.name, args, kwargs, {"task_id": task_id, "headers": {HEADER: header}})
-    text = message.encode(limit=settings().max_payload)
+    text = _message(task, args, kwargs, task_id, header).encode(limit=settings().max_payload)
     if text is None:
         msg = f"The arguments of {task.name} are not JSON, or above MAX_PAYLOAD: store them, and pass an id."
         raise ConfigurationError(msg)
     return Call(identity, task.name, task_id, text)
+
+
+def _message(task: Any, args: Any, kwargs: Any, task_id: str, header: dict[str, object]) -> Message:
+    """The call as it would be sent here and now: a redrive sends it with the stamps of who filed it."""
+    options = {"headers": {HEADER: header}}
+    if task.app.conf.task_always_eager:
+        args, kwargs = task.idempotency_dumped(args, kwargs)
+        return Message.of(task.name, args, kwargs, {"task_id": task_id, **options})
+    return stamp(task, task.apply_async, args, kwargs, task_id, options).with_header(header)
 
 
 def _reason(task: Any, error: BaseException) -> Reason:

@@ -18,6 +18,7 @@ from . import header
 from .address import address_of, delayed
 from .conf import settings
 from .lost_keys import lost_key
+from .publication import as_stored
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
@@ -39,6 +40,9 @@ _PASSING = frozenset(
 #: Where a sending by name would fall back to what the task's class says, also where the call said None.
 _ALWAYS_STATED = ("expires", "time_limit", "soft_time_limit")
 
+#: What a header may be.
+_PLAIN = (str, int, float, list, tuple, dict)
+
 #: Seconds for AMQP: to write the message, and until its confirm.
 _BOUNDS = {"timeout": 2, "confirm_timeout": 2}
 
@@ -51,6 +55,8 @@ class Message:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     options: Mapping[str, Any]
+    #: Whether its headers are complete: then nothing of the publishing process is added to them.
+    stamped: bool = False
 
     @classmethod
     def of(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
@@ -65,6 +71,11 @@ class Message:
         moments = {name: options[name] for name in ("eta", "expires") if options.get(name) is not None}
         return replace(message, options={**message.options, **moments})
 
+    @classmethod
+    def as_stamped(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """The same with what its sender stamped on it, which every publication keeps."""
+        return replace(cls.to_reserve(task, args, kwargs, options), stamped=True)
+
     @property
     def is_sent_only(self) -> bool:
         """Whether no worker will claim it."""
@@ -73,7 +84,16 @@ class Message:
 
     def started(self) -> Message:
         """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
-        return Message.of(self.task, self.args, self.kwargs, self.options)
+        kept = Message.of(self.task, self.args, self.kwargs, self.options)
+        return replace(kept, stamped=self.stamped)
+
+    def with_header(self, header: Mapping[str, Any]) -> Message:
+        """The message with this identity, also where an instrument has copied it."""
+        headers = {**(self.options.get("headers") or {}), HEADER: header}
+        nested = headers.get("headers")
+        if isinstance(nested, Mapping) and HEADER in nested:
+            headers["headers"] = {**nested, HEADER: header}
+        return replace(self, options={**self.options, "headers": headers})
 
     def has_expired(self, *, now: datetime) -> bool:
         """Whether it would be thrown away where it arrives."""
@@ -98,25 +118,34 @@ class Message:
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
+        options["headers"] = {**beside(request), **(options["headers"] or {})}
         return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
-        """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers)."""
+        """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers).
+
+        Headers have the same limit of their own: what instruments stamp takes no room from the arguments. A
+        stored message is a stamped one: those before had no such mark.
+        """
         content = {
             "v": VERSION,
             "args": list(self.args),
             "kwargs": dict(self.kwargs),
             "options": dict(self.options),
+            "stamped": True,
         }
         text = _json(content)
-        return text if text is not None and len(text) <= limit else None
+        if text is None or len(text) <= limit:
+            return text
+        headers = len(_json(self.options.get("headers")) or "")
+        return text if headers <= limit and len(text) - headers <= limit else None
 
     def not_json(self) -> str | None:
         """The first part that JSON cannot hold, by its name; None when there is none."""
         parts = {f"argument {place}": value for place, value in enumerate(self.args, start=1)}
         parts |= {f"argument {name!r}": value for name, value in self.kwargs.items()}
         parts |= {f"option {name!r}": value for name, value in self.options.items()}
-        return next((name for name, value in parts.items() if _json(value) is None), None)
+        return next((name for name, value in parts.items() if not is_json(value)), None)
 
     @classmethod
     def decode(cls, task: str, text: str) -> Message:
@@ -130,29 +159,50 @@ class Message:
         if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."
             raise ValueError(msg)
-        return cls(task, *map(content.get, _PARTS))
+        args, kwargs, options = map(content.get, _PARTS)
+        return cls(task, args, kwargs, options, stamped=content.get("stamped") is True)
 
     def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
-        """Send it, on ``connection`` or on the app's pool. Raises what the transport raises."""
+        """Send it, on ``connection`` or on the app's pool. Raises what the transport raises.
+
+        A stamped message goes out as it is; another one as Celery sends it from this process.
+        """
         options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
         if connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
-        with nullcontext() if is_rpc(app) else _unsubscribed(app.backend):
-            app.send_task(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+        send = as_stored(app) if self.stamped else app.send_task
+        with nullcontext() if is_rpc(app) else unsubscribed(app.backend):
+            send(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
 
 
 @contextmanager
-def _unsubscribed(backend: Any) -> Iterator[None]:
+def unsubscribed(backend: Any) -> Iterator[None]:
     """Inside, sending does not subscribe to the result, on an unbounded connection: whoever waits does it.
 
     The backend is this thread's own; Celery's flag for the same is the whole process's.
     """
     hooks = vars(backend)
+    before = hooks.get("on_task_call")
     hooks["on_task_call"] = lambda *_args, **_kwargs: None
     try:
         yield
     finally:
-        hooks.pop("on_task_call", None)
+        if before is None:
+            hooks.pop("on_task_call", None)
+        else:
+            hooks["on_task_call"] = before
+
+
+def beside(request: Any) -> dict[str, Any]:
+    """Headers of a delivery that a nested ``headers`` among them hides from ``request.headers``.
+
+    What others have put on the request meanwhile cannot be told from them; objects are left out.
+    """
+    found = request._get_custom_headers(vars(request)) or {}  # noqa: SLF001  as Celery reads them itself
+    # RabbitMQ drops a message that says that it was dead before.
+    return {
+        name: value for name, value in found.items() if isinstance(value, _PLAIN) and "-death" not in name
+    }
 
 
 def stored_text(task: Any, request: Any) -> str | None:
@@ -168,6 +218,11 @@ def _json(value: object) -> str | None:
         return str(wire.dumps(value)) if lost_key(value) is None else None
     except Exception:  # noqa: BLE001  a project's own encoders may raise anything
         return None
+
+
+def is_json(value: object) -> bool:
+    """Whether a row can hold it."""
+    return _json(value) is not None
 
 
 def broker_is_away(app: Celery, error: BaseException) -> bool:

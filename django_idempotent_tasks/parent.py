@@ -156,7 +156,9 @@ def _is_reported_again(request: Any) -> bool:
         return True
     message = Message.of_request(task, context)
     try:
-        relay.post(task.app, replace(message, options={**message.options, "countdown": REPORT_AGAIN}))
+        # With the headers that were delivered: this process is in no request of anybody's.
+        late = replace(message, options={**message.options, "countdown": REPORT_AGAIN}, stamped=True)
+        relay.post(task.app, late)
     except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
         logger.warning("%s: its message goes back, a copy was not sent (%r)", task.name, error)
         return False

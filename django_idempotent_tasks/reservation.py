@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -19,7 +17,7 @@ from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
 from .fallback import run_here, runs_here
 from .header import from_header, is_in_canvas, to_header
 from .ledger import Ledger, Refused
-from .message import HEADER, Message, is_rpc
+from .message import Message
 from .options import Policy
 from .outcomes import Call
 from .relay import relay
@@ -46,24 +44,22 @@ _FOLLOWED = ("chord", "chain", "group_id", "link", "link_error")
 
 
 class Reservation:
-    """One call on its way in. ``options``: those of the call and of its task, its identity in ``headers``."""
+    """One call on its way in. ``message``: as Celery would publish it now, stamped by its sender."""
 
-    def __init__(
-        self, task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, task: Any, policy: Policy, message: Message, header: Mapping[str, Any]) -> None:
         self.task = task
         self.policy = policy
-        self.task_id = task_id
-        identity = from_header(options["headers"][HEADER], task_name=task.name, task_id=task_id)
+        self.task_id = task_id = str(message.options["task_id"])
+        identity = from_header(header, task_name=task.name, task_id=task_id)
         if identity is None:
             msg = f"The headers of {task.name} hold no identity of this call."
             raise ValueError(msg)
         self.identity = identity
         #: Whether others wait for this call: then it is sent in any case.
-        self.is_in_canvas = is_in_canvas(options["headers"][HEADER])
+        self.is_in_canvas = is_in_canvas(header)
         self.ledger = Ledger(get_store(), policy)
-        self.delay = delay_of(options, now=task.app.now)
-        self.message = self._message(args, kwargs, options)
+        self.delay = delay_of(message.options, now=task.app.now)
+        self.message = message.with_header(self._header(reserved=True))
         self.call = self._call()
         self.token = 0
         #: The call, while its message waits for the open transaction to commit.
@@ -113,23 +109,6 @@ class Reservation:
         by = f"call {holder}" if holder else "another open transaction"
         msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
         return DuplicateTask(msg, reason=submission.reason, task_id=holder)
-
-    def _message(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
-        """The call as it will be sent, with all that Celery would add at this place and moment."""
-        task = self.task
-        options = {"ignore_result": task.ignore_result, **options}
-        options["task_id"] = self.task_id
-        options["shadow"] = options.get("shadow") or task.shadow_name(args, kwargs, options)
-        if is_rpc(task.app):
-            options.setdefault("reply_to", task.app.thread_oid)  # else the result would go to the sweeper
-        now = task.app.now()
-        if self.delay:
-            options["eta"] = now + timedelta(seconds=self.delay)
-        if isinstance(options.get("expires"), int | float):
-            options["expires"] = now + timedelta(seconds=options["expires"])
-        options["headers"] = {**options["headers"], HEADER: self._header(reserved=True)}
-        given = {name: value for name, value in options.items() if value is not None}
-        return Message.to_reserve(task.name, args, kwargs, {**_lineage(task.app), **given})
 
     def _header(self, *, reserved: bool) -> dict[str, object]:
         return to_header(
@@ -193,9 +172,7 @@ class Reservation:
         return Message.decode(self.call.task, self.call.message or "")
 
     def _unreserved(self) -> Message:
-        message = self._stored()
-        headers = {**message.options["headers"], HEADER: self._header(reserved=False)}
-        return replace(message, options={**message.options, "headers": headers})
+        return self._stored().with_header(self._header(reserved=False))
 
     # -- sent: now in eager mode, else after the commit --
 
@@ -240,15 +217,3 @@ class Reservation:
             self.ledger.store.send_failed(self.identity.digest, token=self.token)
         except DatabaseError:
             logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
-
-
-def _lineage(app: Any) -> dict[str, Any]:
-    """Which running task sends this, as ``send_task`` would note it: it is called elsewhere, later."""
-    parent = app.current_worker_task
-    if parent is None:
-        return {}
-    request = parent.request
-    lineage = {"root_id": request.root_id or request.id, "parent_id": request.id}
-    if app.conf.task_inherit_parent_priority:
-        lineage["priority"] = (request.delivery_info or {}).get("priority")
-    return lineage

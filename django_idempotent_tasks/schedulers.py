@@ -226,7 +226,8 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     def _dispatch(self, works: list[Work], now: datetime, store: LedgerStore) -> None:
         notice(store, since=self._led_since, now=now, ids=[work.entry.model.pk for work in works])
-        dispatch(works, now=now, store=store)
+        # By its name: instruments know beat by this method of Celery's.
+        dispatch(works, now=now, store=store, apply=lambda entry, to: self.apply_entry(entry, producer=to))
         for work in works:
             if work.written:
                 logger.info("Sent %d occurrence(s) of %s", len(work.written), work.entry.name)

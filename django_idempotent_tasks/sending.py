@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any
@@ -15,8 +16,10 @@ from kombu.serialization import registry as serializers  # type: ignore[attr-def
 from .durations import LONGEST
 from .exceptions import ConfigurationError, KeyReused
 from .fallback import runs_here
+from .message import HEADER
 from .options import Policy
 from .reservation import Reservation
+from .stamping import Send, stamp
 from .submission import Submission
 
 
@@ -27,9 +30,18 @@ def reserves(task: Any, policy: Policy) -> bool:
     return not (task.app.conf.task_always_eager or policy.sensitive) and runs_here()
 
 
-def accept(
-    task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
-) -> AsyncResult[Any]:
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One call as it reached the guard, and ``send``: the ``apply_async`` behind it."""
+
+    send: Send
+    args: Any
+    kwargs: Any
+    task_id: str
+    options: Mapping[str, Any]
+
+
+def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
     """``apply_async`` of a reserving task.
 
     In a canvas nothing is refused: others wait for this message, so it is sent, and what it gets
@@ -37,7 +49,7 @@ def accept(
     the task says so or nobody is known yet who has the key. The same task id again is no duplicate:
     it gets its result.
     """
-    reservation = prepare(task, policy, args, kwargs, task_id, options)
+    reservation = prepare(task, policy, sending)
     try:
         submission = reservation.submit()
     except KeyReused:
@@ -53,44 +65,39 @@ def accept(
     if result is None or (is_duplicate and policy.on_duplicate == "raise"):
         raise reservation.refuse(submission)
     parent = task.app.current_worker_task
-    if parent is not None and options.get("add_to_parent", True):
+    if parent is not None and sending.options.get("add_to_parent", True):
         parent.add_trail(result)
     return result
 
 
-def submit(
-    task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
-) -> Submission:
+def submit(task: Any, policy: Policy, sending: Sending) -> Submission:
     """``submit``: what became of the call; a duplicate is recorded and never sent."""
-    reservation = prepare(task, policy, args, kwargs, task_id, options)
+    reservation = prepare(task, policy, sending)
     submission = reservation.submit()
     if not submission.created and not reservation.was_accepted(submission):
         reservation.record(submission)
     return submission
 
 
-def prepare(
-    task: Any, policy: Policy, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]
-) -> Reservation:
-    """The call, checked as Celery checks it when it sends, and more closely: it may be sent much later.
+def prepare(task: Any, policy: Policy, sending: Sending) -> Reservation:
+    """The call, stamped, and checked more closely than Celery does: it may be sent much later.
 
     Raises :class:`ConfigurationError` naming the option.
     """
-    if task.soft_time_limit and task.time_limit and task.soft_time_limit > task.time_limit:
-        msg = "soft_time_limit must be less than or equal to time_limit"
-        raise ValueError(msg)
-    if task.typing:
-        task.__header__(*(args or ()), **(kwargs or {}))
-    options = {**extract_exec_options(task), **options}
+    # Before the project's classes see it, and what they made of it.
+    _check(task, {**extract_exec_options(task), **sending.options})
+    message = stamp(task, sending.send, sending.args, sending.kwargs, sending.task_id, sending.options)
+    _check(task, message.options)
+    return Reservation(task, policy, message, sending.options["headers"][HEADER])
+
+
+def _check(task: Any, options: Mapping[str, Any]) -> None:
     for name, problem_of in _CHECKS.items():
         value = options.get(name)
         problem = None if value is None else problem_of(value)
         if problem is not None:
             msg = f"{task.name}: option {name!r} {problem}, not {value!r}."
             raise ConfigurationError(msg)
-    args, kwargs = task.idempotency_dumped(args, kwargs)
-    kept = {name: value for name, value in options.items() if name != "add_to_parent"}
-    return Reservation(task, policy, args, kwargs, task_id, kept)
 
 
 def _serializer_problem(name: Any) -> str | None:

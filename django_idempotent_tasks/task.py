@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from celery import Celery, Task
 from celery.contrib.django.task import DjangoTask
@@ -17,21 +17,19 @@ from .eager import is_applied_by_a_canvas
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import sends_a_canvas
-from .identified import IdentifiedTask
 from .identity import UNSET
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
 from .raised import anew
-
-if TYPE_CHECKING:
-    from .submission import Submission
+from .stamping import Passage
+from .submitting import SubmittedTask
 
 #: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
-class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
+class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     """Guards a Celery task: its effects happen once per key, whatever the broker or the worker does.
 
     Options are decorator keywords or class attributes (``key``, ``scope``, ``lease`` ...). They are
@@ -142,45 +140,28 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
         options |= {"link": link, "link_error": link_error, "shadow": shadow}
+        submitting = self._submitting()
+        if submitting is not None:
+            headers = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
+            return self._submitted(submitting, args, kwargs, {**options, "headers": headers})
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
-        if not self.idempotency_guarded:
-            return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
+        # By name: a class behind this one may take no more than the arguments by position.
+        send = super().apply_async
+        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat has the key, it wants stamps
+            return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
         task_id = self._id_of(task_id)
         is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         if not is_copy and self._reserves():
-            from .sending import accept
+            from .sending import Sending, accept
 
-            return accept(self, self._policy(), args, kwargs, task_id, {**options, "headers": headers})
-        return super().apply_async(args, kwargs, task_id, producer, headers=headers, **options)
-
-    def submit(
-        self,
-        args: Any = (),
-        kwargs: Any = None,
-        *,
-        idempotency_key: object = UNSET,
-        scope: object = UNSET,
-        headers: Any = None,
-        **options: Any,
-    ) -> Submission:
-        """Reserve this call, whatever the task's ``reserve``, and say which call has the work.
-
-        Never raises for a duplicate; raises :class:`KeyReused` for another payload under the key
-        and :class:`ConfigurationError` for a call that cannot be stored.
-        """
-        if not self.idempotency_guarded or self._policy().sensitive:
-            msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
-            raise ConfigurationError(msg)
-        from .sending import submit
-
-        task_id = self._id_of(options.pop("task_id", None))
-        options["headers"] = self._identified(args, kwargs, task_id, headers, idempotency_key, scope)
-        return submit(self, self._policy(), args, kwargs, task_id, options)
+            sending = Sending(send, args, kwargs, task_id, {**options, "headers": headers})
+            return accept(self, self._policy(), sending)
+        return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
 
     def cancel(
         self,
@@ -247,6 +228,10 @@ class IdempotentTaskMixin(IdentifiedTask, Task[P, R_co]):
         **options: Any,
     ) -> Any:
         """Run here as Celery does, under the same identity as ``apply_async`` would give."""
+        passage = options.get("router")
+        if isinstance(passage, Passage):  # sent in eager mode: it is run once its row is written
+            passage.applied(args, kwargs, {**options, "task_id": task_id, "headers": headers})
+            return self.AsyncResult(str(task_id))
         in_canvas = is_applied_by_a_canvas()
         is_stated = idempotency_key is not UNSET or scope is not UNSET
         if self.idempotency_guarded and (is_stated or in_canvas):

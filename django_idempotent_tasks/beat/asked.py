@@ -21,8 +21,9 @@ from .clock import aware, stored
 from .cursors import held_alone
 from .dispatch import hand_over, ran
 from .entry import CursorEntry
-from .occurrence import occurrence
+from .occurrence import Occurrence, occurrence
 from .recent import Past, decode, encode
+from .stamps import send, stamped
 
 
 def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
@@ -80,7 +81,7 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
     if end is not None and end <= moment:
         msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
         raise ConfigurationError(msg)
-    asked = occurrence(entry, moment, now=moment, is_asked=True)
+    asked = _stamped(entry, moment)
     token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
     if token is None:
         msg = f"{entry.name} was asked for at this very moment; look at its last runs."
@@ -90,10 +91,20 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
     ran([entry.model.pk], 1, moment, store)
     began = time.monotonic()
 
-    def send() -> None:
+    def publish() -> None:
         hand_over([(entry, asked, token)], began, store)
 
-    transaction.on_commit(send, using=store.connection.alias)
+    transaction.on_commit(publish, using=store.connection.alias)
+
+
+def _stamped(entry: CursorEntry, moment: datetime) -> Occurrence:
+    try:
+        return stamped(entry, occurrence(entry, moment, now=moment, is_asked=True), send)
+    except (ConfigurationError, DatabaseError):
+        raise
+    except Exception as error:
+        msg = f"{entry.name} cannot be sent: its task's apply_async raises {error!r}."
+        raise ConfigurationError(msg) from error
 
 
 def _keep(cursor: BeatCursor, past: Past, store: LedgerStore) -> None:

@@ -27,6 +27,7 @@ from .entry import CursorEntry
 from .misfire import Missed, missed
 from .occurrence import UNSENT, Occurrence, occurrence
 from .recent import Past, encode
+from .stamps import Apply, send, stamped
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -75,15 +76,16 @@ def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work |
     return Work(entry, due, occurrences, is_over=is_over, passed_over=passed_over)
 
 
-def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore) -> int:
+def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore, apply: Apply = send) -> int:
     """Write down and send; how many messages. Raises what the database raises, and nothing was written then.
 
     Of two beats that both believe they lead one moves the cursor of an entry, and the other sends nothing of
     it. A message that the broker does not take now is sent by the sweeper. A signal is heard afterwards.
+    ``apply``, the scheduler's ``apply_entry``, stamps each occurrence that is written down, once.
     """
     with _undisturbed():
         with store.together():
-            _write(works, now, store)
+            _write(works, now, store, apply)
             _count([work for work in works if work.written], now, store)
             _disable([work.entry for work in works if _is_done(work)], store)
         written = [(work.entry, *each) for work in works for each in work.written]
@@ -98,18 +100,41 @@ def disable(entry: CursorEntry, store: LedgerStore) -> None:
     _disable([entry], store)
 
 
-def _write(works: Sequence[Work], now: datetime, store: LedgerStore) -> None:
+def _write(works: Sequence[Work], now: datetime, store: LedgerStore, apply: Apply) -> None:
     """The cursors first: their rows stay locked until the transaction ends."""
     cursors = held([work.entry for work in works], now=now, store=store)
+    before = _written_before([work for work in works if work.entry.model.pk in cursors], store)
     for work in works:
         work.written = []
         cursor = cursors.get(work.entry.model.pk)
         work.overtaken = cursor is None
         if cursor is not None:
+            work.occurrences = [
+                each if each.call.identity.digest in before else _stamped(work.entry, each, apply)
+                for each in work.occurrences
+            ]
             _advance(work, cursor, now)
             _reserve(work, cursor, store)
             _remember(work, cursor, now)
     move(list(cursors.values()), store)
+
+
+def _written_before(works: Sequence[Work], store: LedgerStore) -> set[UUID]:
+    """Keys of occurrences that were sent before their cursor was set back: no check-in begins for them."""
+    due = [each.call.identity.digest for work in works for each in work.occurrences]
+    keys = IdempotencyKey.objects.using(store.connection.alias).filter(digest__in=due)
+    return set(keys.values_list("digest", flat=True)) if due else set()
+
+
+def _stamped(entry: CursorEntry, each: Occurrence, apply: Apply) -> Occurrence:
+    """The occurrence with its stamps; one that cannot be stamped is sent without them."""
+    try:
+        return stamped(entry, each, apply)
+    except DatabaseError:
+        raise
+    except Exception as error:  # noqa: BLE001  the project's own classes may raise anything
+        logger.error("%s: an occurrence is sent without its stamps (%s)", entry.name, error)  # noqa: TRY400
+        return each
 
 
 def _advance(work: Work, cursor: BeatCursor, now: datetime) -> None:

@@ -51,7 +51,7 @@ def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bo
     wait = settings().republish_after
     return Occurrence(
         due,
-        Call(identity, entry.task, task_id, _encoded(entry, message)),
+        Call(identity, entry.task, task_id, encoded(entry, message)),
         message,
         wait if is_ours else min(wait, UNSENT),
     )
@@ -96,7 +96,8 @@ def _message(
     return Message.to_reserve(entry.task, entry.args, entry.kwargs, given)
 
 
-def _encoded(entry: CursorEntry, message: Message) -> str:
+def encoded(entry: CursorEntry, message: Message) -> str:
+    """The message as its row keeps it. Raises ConfigurationError for one that cannot be stored."""
     limit = settings().max_payload
     text = message.encode(limit=limit)
     if text is None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from celery import Celery
 from celery.app.trace import build_tracer
 from celery.exceptions import Reject
 from celery.result import AsyncResult
+from kombu import Producer
 
 from django_idempotent_tasks import IdempotentTask, PermanentError, heartbeat
 from django_idempotent_tasks.conf import settings
 from tests.crash.world import Parcel, World
 from tests.support.waiting import eventually
+from tests.support.wire import Wire, is_stamped
 
 LEASE = 60
 
@@ -26,9 +29,16 @@ class Shop(Celery):
     def send_task(  # type: ignore[override]  # the options that are used here
         self, name: str, args: Any = None, kwargs: Any = None, **options: Any
     ) -> AsyncResult[Any]:
+        if is_stamped(options):
+            return super().send_task(name, args, kwargs, **options)
         kept = {key: value for key, value in options.items() if value is not None and key not in _PASSING}
         self.world.tell("sent", name=name, args=list(args or ()), kwargs=dict(kwargs or {}), options=kept)
         return self.AsyncResult(options["task_id"])
+
+    def producer_or_acquire(self, producer: Any = None) -> Any:
+        """What a message that was stamped before is published with."""
+        stored = isinstance(producer, Producer)
+        return nullcontext(Wire(self.send_task)) if stored else super().producer_or_acquire(producer)
 
 
 #: Options of one sending that are not data.

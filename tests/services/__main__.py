@@ -1,5 +1,7 @@
 """Finds what runs on this machine, runs the tests that need it, and says what it leaves out.
 
+Also the tests with libraries that only they need, the extra ``interop``.
+
 ``MYSQL_URL``, ``RABBITMQ_URL`` and ``POSTGRESQL_URL`` name MariaDB (or MySQL), RabbitMQ and a PostgreSQL of
 another version than the tests' own; else they are looked for at their ports. A service that is missing is
 no failure.
@@ -59,6 +61,17 @@ POOLED_TESTS = (
     "tests/concurrency/test_atomic_claimers.py",
 )
 PGBOUNCER_TESTS = ("tests/pgbouncer",)
+
+#: With libraries that stamp what Celery sends, each by a module of it.
+INTEROP_TESTS = ("tests/interop",)
+INSTRUMENTS = (
+    "django_guid",
+    "django_structlog",
+    "django_tenants",
+    "opentelemetry",
+    "sentry_sdk",
+    "tenant_schemas_celery",
+)
 
 #: Of pytest, where it has found no test.
 NONE_CHOSEN = 5
@@ -198,9 +211,35 @@ def run_beat(words: list[str]) -> int:
     return run(BEAT_TESTS, words, DATABASE_URL=url, MYSQL_URL="")
 
 
+def has_instruments() -> bool:
+    """Whether the extra ``interop`` is there, or can be installed."""
+    if all(importlib.util.find_spec(name) for name in INSTRUMENTS):
+        return True
+    say("installing the extra interop")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-qq",
+        "--disable-pip-version-check",
+        "-e",
+        ".[interop]",
+    ]
+    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def run_interop(words: list[str]) -> int:
+    """Run what shows that the stamps of other libraries reach a worker."""
+    if not has_instruments():
+        say("SKIPPED tenant-schemas-celery, Sentry, OpenTelemetry, structlog, django-guid: not installable")
+        return 0
+    return run(INTEROP_TESTS, words)
+
+
 def main(words: list[str]) -> int:
     """Run what can be run; the worst of pytest's exit codes."""
-    return max(part(words) for part in (run_services, run_beat, run_pooled, run_postgresql))
+    return max(part(words) for part in (run_services, run_beat, run_pooled, run_postgresql, run_interop))
 
 
 if __name__ == "__main__":

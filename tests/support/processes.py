@@ -31,6 +31,8 @@ class Worker:
     def __init__(self, name: str, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
+        #: The module with the Celery app.
+        self.app = "tests.proj"
         self._arguments = arguments
         self._environment = dict(environment)
         self._begin = 0
@@ -55,7 +57,12 @@ class Worker:
 
     def command(self) -> list[str]:
         """The command line."""
-        return worker_command(self.name, *self._arguments)
+        return worker_command(self.name, *self._arguments, app=self.app)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What differs from this process's environment."""
+        return dict(self._environment)
 
     def start(self) -> Self:
         """Start it and wait until it takes messages."""
@@ -131,11 +138,11 @@ class Worker:
         eventually(lambda: words in self.text(), f"{self.name} logs {words!r}", within=within)
 
 
-def worker_command(name: str, *arguments: str) -> list[str]:
-    """The command line of a worker of the tests' app."""
+def worker_command(name: str, *arguments: str, app: str = "tests.proj") -> list[str]:
+    """The command line of a worker of the tests' app, or of another one."""
     quiet = ("--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel", "INFO")
-    app = (sys.executable, "-m", "celery", "-A", "tests.proj", "worker", "--hostname", f"{name}@tests")
-    return [*app, *quiet, *(arguments or ("--concurrency", "1"))]
+    worker = (sys.executable, "-m", "celery", "-A", app, "worker", "--hostname", f"{name}@tests")
+    return [*worker, *quiet, *(arguments or ("--concurrency", "1"))]
 
 
 def pause(pid: int) -> None:

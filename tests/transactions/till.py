@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -12,12 +13,14 @@ from celery import Celery
 from celery.app.trace import build_tracer
 from celery.exceptions import Ignore, Reject, Retry
 from celery.result import AsyncResult
+from kombu import Producer
 
 from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.conf import settings
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.proj.models import Effect
+from tests.support.wire import Wire, is_stamped
 
 #: A value that is no result.
 NOTHING: Any = object()
@@ -70,11 +73,18 @@ class Till(Celery):
     def send_task(  # type: ignore[override]  # the options that are used here
         self, name: str, args: Any = None, kwargs: Any = None, **options: Any
     ) -> AsyncResult[Any]:
+        if is_stamped(options):
+            return super().send_task(name, args, kwargs, **options)
         if self.broker_error is not None:
             raise self.broker_error
         row = IdempotencyKey.objects.using(settings().database).first()
         self.sent.append(Sent(name, list(args or ()), dict(kwargs or {}), options, row))
         return self.AsyncResult(options.get("task_id") or uuid4().hex)
+
+    def producer_or_acquire(self, producer: Any = None) -> Any:
+        """What a message that was stamped before is published with."""
+        stored = isinstance(producer, Producer)
+        return nullcontext(Wire(self.send_task)) if stored else super().producer_or_acquire(producer)
 
     def new_name(self) -> str:
         """A task's name that no other has."""

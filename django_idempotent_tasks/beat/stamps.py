@@ -1,0 +1,49 @@
+"""Stamps an occurrence where it is sent: as Celery's own beat sends an entry, up to the point of publishing.
+
+Instruments know beat by ``Scheduler.apply_entry``: around it Sentry opens a trace and a check-in, and leaves
+their ids in the entry's headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ..message import HEADER, unsubscribed
+from ..stamping import Passage
+from .entry import CursorEntry
+from .occurrence import Occurrence, encoded
+
+#: ``Scheduler.apply_entry``, or what sends an entry like it: for an entry and a producer.
+Apply = Callable[[Any, Any], Any]
+
+
+def stamped(entry: CursorEntry, each: Occurrence, apply: Apply) -> Occurrence:
+    """The occurrence as ``apply`` would publish it. Raises ConfigurationError where it publishes nothing."""
+    if entry.app.conf.task_always_eager:  # Celery would run it here
+        return each
+    passage = Passage(entry.app, entry.task, str(each.message.options["task_id"]))
+    headers = dict(each.message.options["headers"])
+    options = {**each.message.options, **passage.options, "headers": headers}
+    del options["producer"]  # beat passes it on by itself
+    with unsubscribed(entry.app.backend):
+        apply(_with(entry, options), passage)
+    message = passage.message.with_header(headers[HEADER])
+    return replace(each, call=replace(each.call, message=encoded(entry, message)), message=message)
+
+
+def send(entry: Any, producer: Any) -> None:
+    """Send an entry as ``Scheduler.apply_async`` does, where no scheduler is: a person asked for it."""
+    task = entry.app.tasks.get(entry.task)
+    if task is None:
+        entry.app.send_task(entry.task, entry.args, entry.kwargs, producer=producer, **entry.options)
+    else:
+        task.apply_async(entry.args, entry.kwargs, producer=producer, **entry.options)
+
+
+def _with(entry: CursorEntry, options: dict[str, Any]) -> CursorEntry:
+    """The entry with the options of one occurrence, which instruments change in place."""
+    copy: CursorEntry = object.__new__(type(entry))
+    copy.__dict__.update(vars(entry), options=options)
+    return copy

@@ -1,0 +1,1 @@
+"""The tenants of the tests with django-tenants."""
