@@ -42,6 +42,7 @@ _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "review": ("deadletter", {"state": int(State.REVIEW)}),
     "beat_no_leader": ("beatcursor", {}),
     "beat_overdue": ("beatcursor", {}),
+    "beat_unreadable": ("beatcursor", {}),
     "beat_stranger": ("beatcursor", {}),
 }
 
@@ -83,6 +84,11 @@ _WORDS: dict[str, Any] = {
     "beat_overdue": ngettext_lazy(
         "%(count)s periodic task is overdue for more than a minute: does beat run, and what does it log?",
         "%(count)s periodic tasks are overdue for more than a minute: does beat run, and what does it log?",
+        "number",
+    ),
+    "beat_unreadable": ngettext_lazy(
+        "%(count)s periodic task cannot be read, so that beat sends nothing of it; the others go on.",
+        "%(count)s periodic tasks cannot be read, so that beat sends nothing of them; the others go on.",
         "number",
     ),
     "beat_stranger": ngettext_lazy(
