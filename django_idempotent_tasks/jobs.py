@@ -11,7 +11,7 @@ from .dead_letters import known_task
 from .encoding import decode_error
 from .header import task_id_problem
 from .models import AnsweredCall, IdempotencyKey
-from .moments import database_now
+from .moments import database_now, exact
 from .progress import decode_progress
 from .states import Reason, State
 from .stores import get_store
@@ -96,7 +96,7 @@ def retry_after(key: IdempotencyKey | None) -> int:
     opens = None if key is None else key.open_at
     if opens is None:
         return SOONEST
-    left = (opens - database_now(get_store())).total_seconds()
+    left = (exact(opens) - exact(database_now(get_store()))).total_seconds()
     return int(min(max(left, SOONEST), LATEST))
 
 
@@ -118,4 +118,4 @@ def _unwrapped(value: dict[str, Any]) -> Any:
 
 
 def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+    return None if moment is None else exact(moment).isoformat()

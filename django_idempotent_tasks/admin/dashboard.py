@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext_lazy
 from ..management.counts import Count
 from ..management.sentences import lease
 from ..management.status import Status, findings, look
-from ..management.text import since, span
+from ..management.text import since
 from ..models import Dashboard, HourlyCount, IdempotencyKey
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
@@ -238,7 +238,7 @@ def _lag(seen: Status) -> str:
         for state in (State.PENDING, State.RETRY)
     ]
     first = min(filter(None, due), default=None)
-    return _("none") if first is None else span((seen.now - first).total_seconds())
+    return _("none") if first is None else since(first, seen.now)
 
 
 def _running(moment: datetime) -> list[dict[str, str]]:

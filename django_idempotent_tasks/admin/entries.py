@@ -16,6 +16,7 @@ from ..beat.overview import LATE, NEWS, is_aside
 from ..beat.recent import KEPT, Past, decode
 from ..management.text import since, span
 from ..models import DEAD, BeatCursor, IdempotencyKey
+from ..moments import exact
 from ..states import Reason, State
 from .ledger import alias
 from .rows import has
@@ -87,7 +88,7 @@ def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
         return _("when a beat has looked at it")
     if row.next_due_at is None:
         return _("none")
-    left = (aware(row.next_due_at) - aware(now)).total_seconds()
+    left = (aware(row.next_due_at) - exact(now)).total_seconds()
     words = _("in %(span)s") if left >= 0 else _("due for %(span)s")
     if left < -LATE.total_seconds():
         words = _("overdue for %(span)s")
@@ -99,12 +100,12 @@ def passed_over_words(row: BeatCursor, now: datetime) -> str:
     if not row.passed_over or row.passed_over_at is None:
         return ""
     words = _("%(number)s, the last %(span)s ago")
-    return words % {"number": f"{row.passed_over:,}", "span": since(row.passed_over_at, now)}
+    return words % {"number": f"{row.passed_over:,}", "span": since(aware(row.passed_over_at), exact(now))}
 
 
 def stranger_words(row: BeatCursor, now: datetime) -> str:
     """Whether an ordinary beat has sent it as well."""
-    if row.stranger_at is None or aware(row.stranger_at) < aware(now) - NEWS:
+    if row.stranger_at is None or aware(row.stranger_at) < exact(now) - NEWS:
         return ""
     words = _("an ordinary beat sent it as well, %(span)s ago: stop that one")
-    return words % {"span": since(row.stranger_at, now)}
+    return words % {"span": since(aware(row.stranger_at), exact(now))}

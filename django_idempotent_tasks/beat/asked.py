@@ -12,7 +12,7 @@ from django_celery_beat.models import PeriodicTask
 
 from ..exceptions import ConfigurationError
 from ..models import BeatCursor, IdempotencyKey
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..states import LIVE
 from ..stores import LedgerStore
 from .clock import aware, stored
@@ -59,7 +59,7 @@ def _entry(model: PeriodicTask, app: Celery) -> CursorEntry:
 
 
 def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
-    moment = aware(now)
+    moment = exact(now)
     end = entry.expires_at(moment)
     if end is not None and end <= moment:
         msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."

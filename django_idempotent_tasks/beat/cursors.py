@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django_celery_beat.models import PeriodicTask
 
 from ..models import BeatCursor
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .entry import CursorEntry
@@ -108,7 +108,7 @@ def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
 
     Beat takes that for one of an entry that was enabled again.
     """
-    moment = stored(aware(database_now(store)))
+    moment = stored(exact(database_now(store)))
     # In one statement: an INSERT that is ignored leaves each of several on MySQL with a shared lock, so that
     # none of them may write.
     _upsert([BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ["updated_at"], store)
@@ -205,10 +205,7 @@ def _cursor(entry: CursorEntry, now: datetime) -> BeatCursor:
 
 def _where(pk: int, due: datetime | None, schedule: str, store: LedgerStore) -> Any:
     cursors = _all(store).filter(pk=pk, schedule=schedule)
-    # Aware where columns are: a local time as a parameter is another moment in an hour that comes twice, and
-    # in a session with another time zone than the one it was read in.
-    is_there = {"last_due_at__isnull": True} if due is None else {"last_due_at": stored(aware(due))}
-    return cursors.filter(**is_there)
+    return cursors.filter(last_due_at__isnull=True) if due is None else cursors.filter(last_due_at=due)
 
 
 def _all(store: LedgerStore) -> Any:

@@ -11,6 +11,7 @@ from django.apps import apps
 from ..beat_checks import BEAT, beat_problem
 from ..conf import settings
 from ..models import BeatCursor, Leader
+from ..moments import exact
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .duty import DUTY
@@ -54,7 +55,7 @@ class Overview:
     @property
     def is_led(self) -> bool:
         """Whether a beat leads now."""
-        return self.leader is not None and self.leader.expires_at > self.now
+        return self.leader is not None and exact(self.leader.expires_at) > exact(self.now)
 
 
 def overview(store: LedgerStore, now: datetime) -> Overview | None:
@@ -67,7 +68,7 @@ def overview(store: LedgerStore, now: datetime) -> Overview | None:
         return seen
     seen.standbys = standing_by(alias, now=now)
     seen.has_entries = enabled(alias).exists()
-    moment, cursors = aware(now), BeatCursor.objects.using(alias)
+    moment, cursors = exact(now), BeatCursor.objects.using(alias)
     late = cursors.filter(next_due_at__lt=stored(moment - LATE)).order_by("next_due_at")
     found = _named(late.values_list("pk", "next_due_at"), alias)
     seen.overdue = [each for each in found if not is_aside(each.moment)]

@@ -9,6 +9,7 @@ from typing import Any
 from celery import Celery
 
 from ..models import BeatCursor
+from ..moments import exact
 from .clock import aware
 from .each import is_of_a_row, read_each
 from .overview import entries, is_aside
@@ -47,7 +48,7 @@ def problem_with(task: Any, cursor: BeatCursor, *, app: Celery, now: datetime) -
     try:
         entry = CursorEntry(task, app=app)
         last = cursor.last_due_at
-        entry.grid.after(entry.cursor_anew(aware(now)) if last is None else aware(last))
+        entry.grid.after(entry.cursor_anew(exact(now)) if last is None else aware(last))
     except Exception as error:
         if not is_of_a_row(error):
             raise

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..beat.clock import aware
 from ..beat.duty import DUTY, LEASE
 from ..beat.overview import overview
 from ..models import Leader
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..stores import LedgerStore
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
@@ -40,8 +39,8 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     late: timedelta = options["max_age"]
     now = database_now(store)
     leader = Leader.objects.using(store.connection.alias).filter(name=DUTY).first()
-    is_led = leader is not None and leader.expires_at > now
-    age = None if leader is None else max((now - leader.expires_at).total_seconds() + LEASE, 0)
+    is_led = leader is not None and exact(leader.expires_at) > exact(now)
+    age = None if leader is None else max((exact(now) - exact(leader.expires_at)).total_seconds() + LEASE, 0)
     waiting, aside = ([], []) if options["leader_only"] else _entries(store, now, late)
     seen = None if options["leader_only"] else overview(store, now)
     strangers = [each.name for each in seen.strangers] if seen else []
@@ -73,7 +72,7 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
 def _entries(store: LedgerStore, now: datetime, late: timedelta) -> Any:
     from ..beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
 
-    return overdue(project_app(), store, now=aware(now), late=late)
+    return overdue(project_app(), store, now=exact(now), late=late)
 
 
 def _leader_line(facts: dict[str, Any], age: float | None) -> str:

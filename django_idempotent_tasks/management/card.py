@@ -8,6 +8,7 @@ from datetime import datetime
 from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
+from ..moments import exact
 from ..progress import decode_progress, progress_words
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
@@ -28,7 +29,7 @@ def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
         "duplicates": row.duplicates,
         "task_id": row.task_id,
         "created": row.created_at,
-        "age_seconds": round((now - row.created_at).total_seconds(), 1),
+        "age_seconds": round((exact(now) - exact(row.created_at)).total_seconds(), 1),
     }
 
 

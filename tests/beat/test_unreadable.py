@@ -68,7 +68,7 @@ def _clocked_that_is_gone(task: PeriodicTask) -> None:
 
 
 def _start_that_no_date_holds(task: PeriodicTask) -> None:
-    text = {"postgresql": "infinity", "sqlite": "next Tuesday"}.get(connection.vendor, "0001-01-01 00:00:00")
+    text = {"postgresql": "infinity", "sqlite": "next Tuesday"}[connection.vendor]
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE django_celery_beat_periodictask SET start_time = %s WHERE id = %s", [text, task.pk]
@@ -102,6 +102,8 @@ BAD: dict[str, Callable[[PeriodicTask], None]] = {
     "no task": _fields(task=""),
     "a task of blanks": _fields(task="  "),
 }
+if connection.vendor == "mysql":  # its driver reads what Python has not as NULL
+    del BAD["a start that no date holds"]
 
 
 @pytest.fixture
