@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from .conf import settings
@@ -15,6 +15,7 @@ from .moments import database_now, exact
 from .progress import decode_progress
 from .states import Reason, State
 from .stores import get_store
+from .unreadable import Unreadable, parsed
 
 #: Seconds after which a client may ask again, whatever the ledger says.
 SOONEST, LATEST = 1, 10
@@ -109,8 +110,19 @@ def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity."""
-    return json.loads(text, object_hook=_unwrapped, parse_constant=lambda _name: None)
+    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity.
+
+    None where it cannot be read.
+    """
+    try:
+        return parsed(text, object_hook=_unwrapped, parse_constant=lambda _name: None, parse_float=_finite)
+    except Unreadable:
+        return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if isfinite(value) else None
 
 
 def _unwrapped(value: dict[str, Any]) -> Any:

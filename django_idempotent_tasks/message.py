@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from kombu.utils import json as wire
 
 from .address import address_of, delayed
 from .conf import settings
+from .unreadable import Unreadable, indented, parsed
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
@@ -185,8 +185,8 @@ def is_rpc(app: Celery) -> bool:
 
 
 def pretty(text: str | None) -> str:
-    """A stored message for people."""
+    """A stored text for people; never raises."""
     try:
-        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
-    except ValueError:
-        return "not readable"
+        return indented(parsed(text or "null"))
+    except Unreadable as error:
+        return str(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from ..encoding import decode_error
@@ -12,6 +11,7 @@ from ..moments import exact
 from ..progress import decode_progress, progress_words
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
+from ..unreadable import Unreadable, parsed
 from .sentences import what_next
 from .text import harmless, since, span
 
@@ -106,6 +106,6 @@ def _payload(row: IdempotencyKey, state: State) -> dict[str, object]:
 
 def _parsed(text: str | None) -> object:
     try:
-        return None if text is None else json.loads(text)
-    except ValueError:
-        return "not readable"
+        return None if text is None else parsed(text)
+    except Unreadable as error:
+        return str(error)

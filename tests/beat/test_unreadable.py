@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -18,6 +19,8 @@ from django_celery_beat.models import (
 )
 
 from django_idempotent_tasks.beat.overview import overview
+from django_idempotent_tasks.beat.recent import decode
+from django_idempotent_tasks.models import BeatCursor
 from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import Bench
@@ -261,3 +264,18 @@ def test_a_last_time_that_no_date_holds_stops_no_other(bench: Bench) -> None:
         bench.read_again(beat)
         bench.tick(beat, after=10)
     assert [name for name in bench.names() if name != "bad"] == ["a", "a", "a", "z", "z", "z"]
+
+
+@pytest.mark.parametrize("wrong", ["[" * 20_000, '{"a": 1}', "[[1, 2, 3, 4]]", "nothing"])
+def test_last_runs_that_cannot_be_read_stop_nothing(bench: Bench, wrong: str) -> None:
+    """They are for people only; those that follow are kept again."""
+    entry, _other = bench.every(10, "a"), bench.every(10, "z")
+    beat = bench.beat()
+    bench.tick(beat)
+    bench.tick(beat, after=10)
+    BeatCursor.objects.filter(pk=entry.pk).update(recent=wrong)
+    PeriodicTask.objects.filter(pk=entry.pk).update(last_run_at=bench.now + timedelta(seconds=2))
+    bench.read_again(beat)
+    bench.tick(beat, after=10)
+    assert bench.names() == ["a", "a", "z", "z"]
+    assert len(decode(bench.cursor(entry).recent)) == 1
