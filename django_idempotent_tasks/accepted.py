@@ -182,7 +182,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
             case State.SUCCEEDED if row.reason == Reason.RESULT_NOT_STORED:
                 return ResultNotStored(f"{self.id} is completed; its result was not stored.")
             case State.SUCCEEDED:
-                return decode_result(row.result)
+                return _value(self.id, row.result)
             case State.FAILED | State.REVIEW:
                 return RecordedError(decode_error(row.result))
             case State.CANCELLED:
@@ -228,6 +228,14 @@ def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | N
     if row is None and digest is not None:
         row = rows.taken_over(task_id, digest=digest)
     return row or rows.ended(task_id)
+
+
+def _value(task_id: str, text: str | None) -> Any:
+    """The stored result; what ``get`` raises where it cannot be read, as where it was not stored."""
+    try:
+        return decode_result(text)
+    except ResultNotStored as error:
+        return ResultNotStored(f"{task_id} is completed. {error}")
 
 
 def _is_held(task_id: str) -> bool:

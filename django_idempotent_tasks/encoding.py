@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 
 from kombu.utils import json as wire
 
+from .exceptions import ResultNotStored
 from .lost_keys import lost_key
 from .raised import is_shutdown, message_of
 from .states import Reason
+from .unreadable import parsed, unreadable
 
 #: Characters of an error's message that are kept.
 MESSAGE_LIMIT = 4096
@@ -95,8 +97,11 @@ def storable(value: object, reason: Reason, *, keep: bool, limit: int) -> tuple[
 
 
 def decode_result(text: str | None) -> Any:
-    """The stored value."""
-    return None if text is None else wire.loads(text)
+    """The stored value. Raises ResultNotStored for a text that cannot be read any more."""
+    try:
+        return None if text is None else wire.loads(text)
+    except Exception as error:  # what "__type__" names decides, also the project's own decoders
+        raise ResultNotStored(f"The stored result is {unreadable(error)}.") from error
 
 
 def error_text(error: str, message: str) -> str:
@@ -113,9 +118,9 @@ def decode_error(text: str | None) -> str:
 def error_parts(text: str | None) -> tuple[str, str]:
     """Class and message of the recorded error; both empty where none was."""
     try:
-        stored = json.loads(text or "")
+        stored = parsed(text or "")
         return str(stored["error"]), str(stored["message"])
-    except (ValueError, TypeError, KeyError):
+    except Exception:  # noqa: BLE001  whatever a text that is none of ours holds
         return "", ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from .models import HourlyCount
-from .moments import database_now
+from .moments import database_now, shifted
 from .stores import LedgerStore
 
 HOUR = timedelta(hours=1)
@@ -20,17 +20,17 @@ def count_hours(store: LedgerStore) -> int:
 
     The last hour that was counted before is counted once more then, so that what ended late is in it.
     """
-    last_full = _floor(database_now(store)) - HOUR
+    last_full = shifted(_floor(database_now(store)), -HOUR)
     last = _last_counted(store)
     if last is not None and last >= last_full:
         return 0
-    begin = last_full - BEHIND * HOUR
+    begin = shifted(last_full, -BEHIND * HOUR)
     hour = begin if last is None else max(last, begin)
     done = 0
     while hour <= last_full and done < BITE:
         with store.together():
-            store.count_hour(hour, hour + HOUR, marker=COUNTED)
-        hour, done = hour + HOUR, done + 1
+            store.count_hour(hour, shifted(hour, HOUR), marker=COUNTED)
+        hour, done = shifted(hour, HOUR), done + 1
     return done
 
 

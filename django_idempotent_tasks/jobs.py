@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from . import rows
@@ -12,10 +12,11 @@ from .dead_letters import known_task
 from .encoding import decode_error
 from .header import task_id_problem
 from .models import AnsweredCall, IdempotencyKey
-from .moments import database_now
+from .moments import database_now, exact
 from .progress import decode_progress
 from .states import Reason, State
 from .stores import get_store
+from .unreadable import Unreadable, parsed
 
 #: Seconds after which a client may ask again, whatever the ledger says.
 SOONEST, LATEST = 1, 10
@@ -92,7 +93,7 @@ def retry_after(key: IdempotencyKey | None) -> int:
     opens = None if key is None else key.open_at
     if opens is None:
         return SOONEST
-    left = (opens - database_now(get_store())).total_seconds()
+    left = (exact(opens) - exact(database_now(get_store()))).total_seconds()
     return int(min(max(left, SOONEST), LATEST))
 
 
@@ -105,8 +106,19 @@ def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity."""
-    return json.loads(text, object_hook=_unwrapped, parse_constant=lambda _name: None)
+    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity.
+
+    None where it cannot be read.
+    """
+    try:
+        return parsed(text, object_hook=_unwrapped, parse_constant=lambda _name: None, parse_float=_finite)
+    except Unreadable:
+        return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if isfinite(value) else None
 
 
 def _unwrapped(value: dict[str, Any]) -> Any:
@@ -114,4 +126,4 @@ def _unwrapped(value: dict[str, Any]) -> Any:
 
 
 def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+    return None if moment is None else exact(moment).isoformat()

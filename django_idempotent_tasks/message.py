@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from .address import address_of, delayed
 from .conf import settings
 from .lost_keys import lost_key
 from .publication import as_stored
+from .unreadable import Unreadable, indented, parsed
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
@@ -245,8 +245,8 @@ def is_rpc(app: Celery) -> bool:
 
 
 def pretty(text: str | None) -> str:
-    """A stored message for people."""
+    """A stored text for people; never raises."""
     try:
-        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
-    except ValueError:
-        return "not readable"
+        return indented(parsed(text or "null"))
+    except Unreadable as error:
+        return str(error)

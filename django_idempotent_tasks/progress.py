@@ -13,6 +13,7 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from .outcomes import Claim
+from .unreadable import Unreadable, parsed
 
 if TYPE_CHECKING:
     from .stores import LedgerStore
@@ -37,12 +38,21 @@ def encode_progress(done: object, total: object, note: object) -> str:
 
 
 def decode_progress(text: str | None) -> dict[str, object] | None:
-    """``{"done", "total", "note"}`` of a stored report; None without one, or where it cannot be read."""
+    """``{"done", "total", "note"}`` of a stored report; None without one, or where it is none of ours."""
     try:
-        found = json.loads(text or "null")
-        return {"done": found["done"], "total": found["total"], "note": found["note"]}
-    except (ValueError, TypeError, KeyError):
+        found = parsed(text or "null")
+    except Unreadable:
         return None
+    if not isinstance(found, dict) or found.keys() != {"done", "total", "note"}:
+        return None
+    numbers = [found["done"]] if found["total"] is None else [found["done"], found["total"]]
+    is_ours = all(map(_is_number, numbers)) and isinstance(found["note"], str)
+    return {name: found[name] for name in ("done", "total", "note")} if is_ours else None
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is one that :func:`encode_progress` writes."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 def progress_words(progress: dict[str, object]) -> str:

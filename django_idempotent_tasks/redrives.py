@@ -15,7 +15,7 @@ from django.utils.translation import override
 from . import dead_letters
 from .legible import harmless
 from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
-from .moments import database_now
+from .moments import database_now, exact, shifted
 from .outcomes import RedriveBite
 from .selection import Selection
 from .stores import LedgerStore, get_store
@@ -144,8 +144,8 @@ def _advance(store: LedgerStore, operation: RedriveOperation, bite: RedriveBite)
 def _allowance(operation: RedriveOperation, *, now: datetime) -> int:
     if operation.rate is None:
         return BITE
-    due = int(operation.rate * (now - operation.created_at).total_seconds())
-    return min(due - _seen(operation), _pace.allowed(operation.pk, operation.rate, now=now), BITE)
+    due = int(operation.rate * (exact(now) - exact(operation.created_at)).total_seconds())
+    return min(due - _seen(operation), _pace.allowed(operation.pk, operation.rate, now=exact(now)), BITE)
 
 
 class _Pace:
@@ -181,11 +181,11 @@ def _next(
 ) -> list[IdempotencyKey]:
     """What follows the last bite, of what had ended when the operation was made."""
     # Never "equal": SQLite has times to milliseconds, as text, and Django asks for microseconds.
-    ended_by = operation.created_at + TICK
+    ended_by = shifted(operation.created_at, TICK)
     found = selection.query(store.connection.alias).filter(finished_at__lt=ended_by)
     if operation.last_signature is not None and operation.last_at is not None:
         same = Q(signature=operation.last_signature)
-        before, after = operation.last_at - TICK, operation.last_at + TICK
+        before, after = (shifted(operation.last_at, tick) for tick in (-TICK, TICK))
         later = Q(finished_at__gte=after)
         beside = Q(finished_at__gt=before, finished_at__lt=after, digest__gt=operation.last_digest)
         found = found.filter(

@@ -170,15 +170,23 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         moment = self._clock.now()
         notice(store, since=self._led_since, now=moment)
         entries = self._entries.read()
-        place(entries, now=moment, store=store)
+        failed = place(entries, now=moment, store=store, aside=self._entries.aside)
         self._read_at = now + READ_AGAIN
         self._due = []
+        for entry, error in failed:
+            self._entries.has_no_time(entry, error)
+        without = {entry.model.pk for entry, _error in failed}
         for entry in entries:
-            if entry.has_run_once and entry.is_new:
-                disable(entry, store)
-                self._entries.forget(entry)
-            else:
-                self._push(entry)
+            if entry.model.pk not in without:
+                self._begin(entry, store)
+
+    def _begin(self, entry: CursorEntry, store: LedgerStore) -> None:
+        self._entries.has_time(entry)
+        if entry.has_run_once and entry.is_new:
+            disable(entry, store)
+            self._entries.forget(entry)
+        else:
+            self._push(entry)
 
     def _push(self, entry: CursorEntry, *, not_before: datetime | None = None) -> None:
         """Into the heap by its next time; one that has none that can be computed must not stop the others."""
@@ -187,8 +195,8 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             return
         try:
             due = entry.next_due
-        except Exception:
-            logger.exception("Beat cannot compute the next time of %s; it is left out", entry.name)
+        except Exception as error:  # noqa: BLE001  as many as there are kinds of schedules
+            self._entries.has_no_time(entry, error)
             return
         if due is not None:
             when = due if not_before is None else max(due, not_before)
@@ -205,7 +213,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         for some in _bites(works):
             try:
                 self._dispatch(some, now, store)
-            except DatabaseError:
+            except Exception:
                 if not _answers(store):
                     raise
                 for work in some:  # one of them is to blame
@@ -236,7 +244,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def _dispatch_alone(self, work: Work, now: datetime, store: LedgerStore) -> None:
         try:
             self._dispatch([work], now, store)
-        except DatabaseError as error:
+        except Exception as error:
             if not _answers(store):
                 raise
             logger.exception("Beat cannot write down %s; it tries again soon", work.entry.name)

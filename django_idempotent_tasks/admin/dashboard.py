@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext_lazy
 from ..management.counts import Count
 from ..management.sentences import lease
 from ..management.status import Status, findings, look
-from ..management.text import since, span
+from ..management.text import since
 from ..models import Dashboard, HourlyCount, IdempotencyKey
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
@@ -42,6 +42,7 @@ _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "review": ("deadletter", {"state": int(State.REVIEW)}),
     "beat_no_leader": ("beatcursor", {}),
     "beat_overdue": ("beatcursor", {}),
+    "beat_unreadable": ("beatcursor", {}),
     "beat_stranger": ("beatcursor", {}),
 }
 
@@ -83,6 +84,11 @@ _WORDS: dict[str, Any] = {
     "beat_overdue": ngettext_lazy(
         "%(count)s periodic task is overdue for more than a minute: does beat run, and what does it log?",
         "%(count)s periodic tasks are overdue for more than a minute: does beat run, and what does it log?",
+        "number",
+    ),
+    "beat_unreadable": ngettext_lazy(
+        "%(count)s periodic task cannot be read, so that beat sends nothing of it; the others go on.",
+        "%(count)s periodic tasks cannot be read, so that beat sends nothing of them; the others go on.",
         "number",
     ),
     "beat_stranger": ngettext_lazy(
@@ -232,7 +238,7 @@ def _lag(seen: Status) -> str:
         for state in (State.PENDING, State.RETRY)
     ]
     first = min(filter(None, due), default=None)
-    return _("none") if first is None else span((seen.now - first).total_seconds())
+    return _("none") if first is None else since(first, seen.now)
 
 
 def _running(moment: datetime) -> list[dict[str, str]]:

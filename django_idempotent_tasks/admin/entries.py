@@ -12,10 +12,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from ..beat.clock import aware
-from ..beat.overview import LATE, NEWS
+from ..beat.overview import LATE, NEWS, is_aside
 from ..beat.recent import KEPT, Past, decode
 from ..management.text import since, span
 from ..models import DEAD, BeatCursor, IdempotencyKey
+from ..moments import exact
 from ..states import Reason, State
 from .ledger import alias
 from .rows import has
@@ -56,11 +57,17 @@ def outcome(state: int, reason: int) -> str:
 
 def schedule_words(task: Any) -> str:
     """When it runs, in django-celery-beat's words."""
+    try:
+        words, is_clocked = _words(task), task.clocked is not None
+    except Exception:  # noqa: BLE001  what the columns of a schedule hold that nobody can read
+        return _("unreadable")
+    return _("%(schedule)s, once") % {"schedule": words} if task.one_off and not is_clocked else words
+
+
+def _words(task: Any) -> str:
     if task.crontab is not None:
-        words = _crontab_words(task.crontab)
-    else:
-        words = str(task.interval or task.solar or task.clocked or "-")
-    return _("%(schedule)s, once") % {"schedule": words} if task.one_off and task.clocked is None else words
+        return _crontab_words(task.crontab)
+    return str(task.interval or task.solar or task.clocked or "-")
 
 
 def _crontab_words(crontab: Any) -> str:
@@ -75,11 +82,13 @@ def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
     """When the next occurrence is due, and how late it is."""
     if not is_enabled:
         return "-"
+    if is_aside(row.next_due_at):
+        return _("none: beat cannot read it")
     if not row.schedule:
         return _("when a beat has looked at it")
     if row.next_due_at is None:
         return _("none")
-    left = (row.next_due_at - now).total_seconds()
+    left = (aware(row.next_due_at) - exact(now)).total_seconds()
     words = _("in %(span)s") if left >= 0 else _("due for %(span)s")
     if left < -LATE.total_seconds():
         words = _("overdue for %(span)s")
@@ -91,12 +100,12 @@ def passed_over_words(row: BeatCursor, now: datetime) -> str:
     if not row.passed_over or row.passed_over_at is None:
         return ""
     words = _("%(number)s, the last %(span)s ago")
-    return words % {"number": f"{row.passed_over:,}", "span": since(row.passed_over_at, now)}
+    return words % {"number": f"{row.passed_over:,}", "span": since(aware(row.passed_over_at), exact(now))}
 
 
 def stranger_words(row: BeatCursor, now: datetime) -> str:
     """Whether an ordinary beat has sent it as well."""
-    if row.stranger_at is None or aware(row.stranger_at) < aware(now) - NEWS:
+    if row.stranger_at is None or aware(row.stranger_at) < exact(now) - NEWS:
         return ""
     words = _("an ordinary beat sent it as well, %(span)s ago: stop that one")
-    return words % {"span": since(row.stranger_at, now)}
+    return words % {"span": since(aware(row.stranger_at), exact(now))}

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from ..moments import shifted
 from ..states import Category, State
 from .ledger import now
 from .wording import category_word, shown, state_word
@@ -31,7 +32,8 @@ def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | Non
     span, _words = AGES.get(name, (None, None))
     if span is None:
         return None, None
-    return (None, moment - span) if name.startswith("over") else (moment - span, None)
+    edge = shifted(moment, -span)
+    return (None, edge) if name.startswith("over") else (edge, None)
 
 
 class EqualFilter(admin.SimpleListFilter):

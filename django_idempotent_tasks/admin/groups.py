@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 from django.db import connections
 
 from ..models import FailedJob
+from ..models.fields import MOMENT
+from ..moments import shifted
 from .ledger import alias
 from .waiting import dead_letters
 from .wording import dotted
@@ -59,7 +61,7 @@ def groups(now: datetime) -> Groups:
     name = connection.ops.quote_name
     inner = f"SELECT x.{name('signature')} AS signature, x.{name('finished_at')} AS ended FROM ({sql}) x"  # noqa: S608  our own query
     statement = GROUPS.format(failed=FailedJob._meta.db_table, dead=inner, shown=SHOWN)
-    since = [connection.ops.adapt_datetimefield_value(now - span) for span in WINDOWS.values()]
+    since = [MOMENT.get_db_prep_value(shifted(now, -span), connection) for span in WINDOWS.values()]
     with connection.cursor() as cursor:
         cursor.execute(statement, [*since, *parameters])
         rows = cursor.fetchall()

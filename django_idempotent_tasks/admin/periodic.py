@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from celery.app import app_or_default
 from django.apps import apps
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -13,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from ..beat.overview import Overview, entries, overview
+from ..beat.shown import periodic_tasks, problem_with
 from ..beat_checks import BEAT, beat_problem
 from ..management.text import since
 from ..models import BeatCursor
@@ -39,11 +41,12 @@ class BeatCursorAdmin(ReadOnlyAdmin):
         """The cursor with its entry; an empty one where no beat has looked at the entry yet."""
         if not (object_id.isascii() and object_id.isdecimal()) or len(object_id) > 18:  # noqa: PLR2004  a bigint
             return None
-        task = None if beat_problem() else _entries().filter(pk=int(object_id)).first()
-        if task is None:
+        found = [] if beat_problem() else periodic_tasks(entries(alias()).filter(pk=int(object_id)), alias())
+        if not found:
             return None
-        found = BeatCursor.objects.using(alias()).filter(pk=task.pk).first()
-        row = found or BeatCursor(periodic_task_id=task.pk, schedule="")
+        (task,) = found
+        cursor = BeatCursor.objects.using(alias()).filter(pk=task.pk).first()
+        row = cursor or BeatCursor(periodic_task_id=task.pk, schedule="")
         row.entry = task
         return row
 
@@ -53,7 +56,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         number, problem = _page_number(request), beat_problem()
         end = number * PAGE
-        found = [] if problem else list(_entries().order_by("name")[end - PAGE : end + 1])
+        found = [] if problem else _some_entries(end - PAGE, end + 1)
         seen = overview(store(), now(request))
         context = {
             **self.admin_site.each_context(request),
@@ -88,6 +91,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
                 "past": past.of(row),
                 "passed_over": passed_over_words(row, moment),
                 "stranger": stranger_words(row, moment),
+                "problem": problem_with(task, row, app=app_or_default(), now=moment),
             }
             for task, row in zip(tasks, rows, strict=True)
         ]
@@ -97,6 +101,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
         facts = [
             (_("task"), shown(task.task)),
             (_("enabled"), _("yes") if task.enabled else _("no")),
+            (_("cannot be read"), problem_with(task, row, app=app_or_default(), now=moment)),
             (_("schedule"), shown(schedule_words(task))),
             (_("next"), next_words(row, moment, is_enabled=task.enabled)),
             (_("passed over"), passed_over_words(row, moment) or _("none")),
@@ -122,9 +127,8 @@ def register(site: admin.AdminSite) -> None:
         site.register(BeatCursor, BeatCursorAdmin)
 
 
-def _entries() -> Any:
-    schedules = ("interval", "crontab", "solar", "clocked")
-    return entries(alias()).select_related(*schedules)
+def _some_entries(start: int, end: int) -> list[Any]:
+    return periodic_tasks(entries(alias()).order_by("name")[start:end], alias())
 
 
 def _page_number(request: HttpRequest) -> int:

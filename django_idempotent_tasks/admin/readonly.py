@@ -31,13 +31,16 @@ STYLE = "django_idempotent_tasks/admin.css"
 
 
 class _Named:
-    """A row for a template that prints it."""
+    """A row for a template that prints it; what a theme's template asks of a model, its row answers."""
 
     def __init__(self, row: Any) -> None:
-        self.pk, self._name = row.pk, shown(row)
+        self._row, self._name = row, shown(row)
 
     def __str__(self) -> str:
         return self._name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_row"], name)
 
 
 class BoundedChangeList(ChangeList):

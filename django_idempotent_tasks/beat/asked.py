@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime
 from typing import Any
 
 from celery import Celery
-from django.db import Error as DatabaseError
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django_celery_beat.models import PeriodicTask
 
 from ..exceptions import ConfigurationError
 from ..models import BeatCursor, IdempotencyKey
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..states import LIVE
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .cursors import held_alone
 from .dispatch import hand_over, ran
+from .each import is_of_a_row
 from .entry import CursorEntry
 from .occurrence import Occurrence, occurrence
+from .readable import problem_of
 from .recent import Past, decode, encode
 from .stamps import send, stamped
 
@@ -39,7 +39,6 @@ def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) ->
     Returns the one that waits or runs and keeps it from that; None when it was done. The schedule is not
     moved, and an entry that is disabled stays so. Raises ConfigurationError for what cannot be sent.
     """
-    _check(model)
     entry = _entry(model, app)
     with store.together():
         # Of two people one waits here for the other, and then sees what that one has asked for.
@@ -51,32 +50,17 @@ def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) ->
     return busy
 
 
-def _check(model: PeriodicTask) -> None:
-    """Django-celery-beat's own entry would disable one that it cannot read."""
-    for name, shape in (("args", list), ("kwargs", dict), ("headers", dict)):
-        try:
-            found = json.loads(getattr(model, name) or "null")
-        except (ValueError, RecursionError):
-            msg = f"The {name} of {model.name} are not JSON; edit the periodic task."
-            raise ConfigurationError(msg) from None
-        if not isinstance(found, shape | None):
-            kind = "a list" if shape is list else "an object"
-            msg = f"The {name} of {model.name} are not {kind} of JSON; edit the periodic task."
-            raise ConfigurationError(msg)
-
-
 def _entry(model: PeriodicTask, app: Celery) -> CursorEntry:
     try:
         return CursorEntry(model, app=app)
-    except (ConfigurationError, DatabaseError):
-        raise
     except Exception as error:
-        msg = f"{model.name} cannot be read ({error!r}); edit the periodic task."
-        raise ConfigurationError(msg) from error
+        if not is_of_a_row(error):
+            raise
+        raise ConfigurationError(problem_of(error, model.crontab_id)) from error
 
 
 def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
-    moment = aware(now)
+    moment = exact(now)
     end = entry.expires_at(moment)
     if end is not None and end <= moment:
         msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."

@@ -1,4 +1,4 @@
-"""Beat's clock: the database's, carried on between two looks, and its columns read and written as UTC."""
+"""Beat's clock: the database's, carried on between two looks, and beat's columns read and written as UTC."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.db import connections
 from django.utils import timezone
 
 from ..conf import settings
+from ..moments import exact
 
 
 class Clock:
@@ -21,7 +22,7 @@ class Clock:
 
     def set(self, now: datetime) -> timedelta:
         """Take what the database says; by how much that is before what was expected (never negative)."""
-        moment = _nearest(now, datetime.now(UTC))
+        moment = exact(now)
         back = timedelta(0) if self._base is None else max(self.now() - moment, timedelta(0))
         self._base, self._at = moment, time.monotonic()
         return back
@@ -35,7 +36,10 @@ class Clock:
 
 
 def aware(moment: datetime) -> datetime:
-    """A moment from a column, in UTC; without USE_TZ columns hold the local time of TIME_ZONE."""
+    """A moment of a column that Django writes, in UTC; without USE_TZ it is a local time of TIME_ZONE.
+
+    What the ledger's own statements write is read by :func:`moments.exact`.
+    """
     if timezone.is_naive(moment):
         moment = timezone.make_aware(moment, timezone.get_default_timezone())
     return moment.astimezone(UTC)
@@ -46,9 +50,3 @@ def stored(moment: datetime) -> datetime:
     if django_settings.USE_TZ or connections[settings().database].features.supports_timezones:
         return moment
     return timezone.make_naive(moment, timezone.get_default_timezone())
-
-
-def _nearest(moment: datetime, host: datetime) -> datetime:
-    """A local time of a repeated hour is two moments: the host's clock tells which."""
-    first, second = aware(moment), aware(moment.replace(fold=1))
-    return min(first, second, key=lambda each: abs(each - host))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import Error as DatabaseError
 from django_celery_beat.models import PeriodicTask
 
 from ..models import BeatCursor
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..stores import LedgerStore
 from .clock import aware, stored
 from .entry import CursorEntry
+from .overview import ASIDE, is_aside
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -23,31 +25,68 @@ BITE = 500
 AHEAD = timedelta(seconds=60)
 
 
-def place(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> None:
+def place(
+    entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore, aside: Collection[int] = ()
+) -> list[tuple[CursorEntry, Exception]]:
     """Give each entry its cursor; one that is new, edited or enabled again begins now.
 
     So what came before is not missed, and an edit never makes another entry due. Whoever reads
-    ``entries`` must have taken ``now`` before that.
+    ``entries`` must have taken ``now`` before that. Returns those whose next time cannot be computed, and
+    why. The cursors of these, and of those that are set ``aside`` already, are marked and stay where they
+    are: an entry that can be read again, with the schedule that it had, has missed its times meanwhile.
     """
     everyone = {entry.model.pk: entry for entry in entries}
     cursors = {pk: seen for pk, *seen in _all(store).values_list(*_SEEN)}
     fresh: list[BeatCursor] = []
     unannounced: list[BeatCursor] = []
+    failed: list[tuple[CursorEntry, Exception]] = []
     for pk, entry in everyone.items():
-        if pk not in cursors:
-            entry.last_due_at, entry.is_new = entry.first_cursor(now), True
-            fresh.append(_cursor(entry, now))
-            continue
-        due, schedule, following = cursors[pk]
-        entry.last_due_at = None if due is None else aware(due)
-        if schedule != entry.fingerprint or _is_ahead(entry, now):
-            _begin_anew(entry, due, schedule, now, store)
-        elif (following and aware(following)) != entry.announced(entry.last_due_at):
-            unannounced.append(_cursor(entry, now))  # a beat of an older version has moved it
+        try:
+            _place(entry, cursors.get(pk), (fresh, unannounced), now, store)
+        except DatabaseError:
+            raise
+        except Exception as error:  # noqa: BLE001  as many as there are kinds of schedules
+            failed.append((entry, error))
     # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
     _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
     _all(store).bulk_update(unannounced, ["next_due_at"], batch_size=BITE)
-    _forget(cursors.keys() - everyone.keys(), now, store)
+    left_out = {*set(aside) - everyone.keys(), *(entry.model.pk for entry, _error in failed)}
+    _mark({pk: cursors.get(pk) for pk in left_out}, now, store)
+    _forget(cursors.keys() - everyone.keys() - left_out, now, store)
+    return failed
+
+
+def _place(
+    entry: CursorEntry,
+    seen: list[Any] | None,
+    to_write: tuple[list[BeatCursor], list[BeatCursor]],
+    now: datetime,
+    store: LedgerStore,
+) -> None:
+    """Where the entry goes on. Raises what its schedule raises, before anything is written of it."""
+    fresh, unannounced = to_write
+    if seen is None:
+        entry.last_due_at, entry.is_new = entry.first_cursor(now), True
+        _ = entry.next_due
+        fresh.append(_cursor(entry, now))
+        return
+    due, schedule, following = seen
+    entry.last_due_at = None if due is None else aware(due)
+    if schedule != entry.fingerprint or _is_ahead(entry, now):
+        _begin_anew(entry, due, schedule, now, store)
+    elif (following and aware(following)) != entry.next_due:
+        unannounced.append(_cursor(entry, now))  # an older beat has moved it, or it was set aside
+
+
+def _mark(seen: dict[int, list[Any] | None], now: datetime, store: LedgerStore) -> None:
+    """Say for people that these are set aside; another column would be a migration beside older beats."""
+    begun = [pk for pk, cursor in seen.items() if cursor is None]
+    moment = {"updated_at": stored(now), "next_due_at": stored(ASIDE)}
+    fresh = [BeatCursor(periodic_task_id=pk, schedule="", **moment) for pk in begun]
+    _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
+    unmarked = [pk for pk, cursor in seen.items() if cursor and not is_aside(cursor[2])]
+    for ids in _bites(unmarked):
+        _all(store).filter(pk__in=ids).update(next_due_at=stored(ASIDE))
 
 
 _SEEN = ("pk", "last_due_at", "schedule", "next_due_at")
@@ -69,7 +108,7 @@ def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
 
     Beat takes that for one of an entry that was enabled again.
     """
-    moment = stored(aware(database_now(store)))
+    moment = stored(exact(database_now(store)))
     # In one statement: an INSERT that is ignored leaves each of several on MySQL with a shared lock, so that
     # none of them may write.
     _upsert([BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ["updated_at"], store)
@@ -128,6 +167,7 @@ def _begin_anew(
 ) -> None:
     """A beat that slept over a change of leader must not set back what the new one has moved."""
     entry.last_due_at = entry.cursor_anew(now)
+    _ = entry.next_due  # what the schedule raises, it raises before anything is written
     cursor = _cursor(entry, now)
     names = ("last_due_at", "schedule", "next_due_at", "updated_at")
     changes = {name: getattr(cursor, name) for name in names}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from celery import Celery
+from django.db.models import ExpressionWrapper, F, TextField
 from django_celery_beat.models import PeriodicTask
 
+from .each import is_of_a_row, read_each
 from .entry import CursorEntry
+from .readable import Aside, problem_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Periodic tasks of one query.
-BITE = 500
 #: What beat writes itself, and when a row was saved: no change.
 _WRITTEN = frozenset({"last_run_at", "total_run_count", "date_changed"})
 _SCHEDULES = ("interval", "crontab", "solar", "clocked")
@@ -23,20 +24,28 @@ _SCHEDULES = ("interval", "crontab", "solar", "clocked")
 class Entries:
     """What one beat knows of the periodic tasks."""
 
-    def __init__(self, app: Celery) -> None:
+    def __init__(self, app: Celery, *, is_logged: bool = True) -> None:
         self.app = app
+        #: Those that cannot be read, by their ids: each is logged once, until something else is wrong.
+        self.aside: dict[int, Aside] = {}
+        self._is_logged = is_logged
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._entries: dict[int, CursorEntry] = {}
 
     def read(self) -> list[CursorEntry]:
-        """Every enabled entry, as its row is now; one that cannot be read is logged and left out."""
-        rows = {row[0]: row for row in PeriodicTask.objects.filter(enabled=True).values_list(*_columns())}
+        """Every enabled entry, as its row is now; one that cannot be read is set aside.
+
+        Raises what the database raises of more than one row's content.
+        """
+        unread: dict[int, Exception] = {}
+        rows = {row[0]: row for row in _rows(unread)}
         changed = [pk for pk, row in rows.items() if self._rows.get(pk) != row]
-        for pk in self._entries.keys() - rows.keys():
-            del self._entries[pk]
-        for model in _models(changed):
+        self._keep_only(rows.keys() | unread.keys())
+        for model in read_each(changed, _models, unread.__setitem__):
             self._make(model)
         self._rows = rows
+        for pk, error in unread.items():
+            self._set_aside(pk, error)
         return list(self._entries.values())
 
     def forget(self, entry: CursorEntry) -> None:
@@ -48,29 +57,96 @@ class Entries:
         """As Celery's schedulers show their schedule."""
         return {entry.name: entry for entry in self._entries.values()}
 
+    def has_time(self, entry: CursorEntry) -> None:
+        """It was set aside while its next time could not be computed, and that can be computed now."""
+        self.aside.pop(entry.model.pk, None)
+
+    def has_no_time(self, entry: CursorEntry, error: Exception) -> None:
+        """Its next time cannot be computed: set aside, and asked again at the next reading."""
+        pk, crontab = entry.model.pk, entry.model.crontab_id
+        self._note(Aside(pk, entry.name, problem_of(error, crontab)))
+
+    def _keep_only(self, known: Any) -> None:
+        for kept in (self._entries, self.aside):
+            for pk in kept.keys() - known:
+                del kept[pk]
+
     def _make(self, model: Any) -> None:
-        self._entries.pop(model.pk, None)
+        pk = model.pk
+        self._entries.pop(pk, None)
         try:
             entry = CursorEntry(model, app=self.app)
-        except Exception:
-            logger.exception(
-                "Beat cannot read the periodic task %r; it is left out until it is changed", model.name
-            )
+        except Exception as error:
+            if not is_of_a_row(error):
+                raise
+            self._note(Aside(pk, model.name, problem_of(error, model.crontab_id)))
             return
         if entry.model.enabled:
-            self._entries[model.pk] = entry
+            self._entries[pk] = entry
+        self.aside.pop(pk, None)
+
+    def _set_aside(self, pk: int, error: Exception) -> None:
+        """One whose columns cannot be read, so that its name and its crontab have to be asked for alone."""
+        self._entries.pop(pk, None)
+        name, crontab = _named(pk)
+        self._note(Aside(pk, name, problem_of(error, crontab)))
+
+    def _note(self, aside: Aside) -> None:
+        if self._is_logged and self.aside.get(aside.pk) != aside:
+            logger.error(
+                "Beat cannot read the periodic task %r; it is left out, the others go on. %s",
+                aside.name,
+                aside.problem,
+            )
+        self.aside[aside.pk] = aside
 
 
-def _columns() -> Iterator[str]:
-    """The primary key first, then all that an entry is made of."""
+def _rows(unread: dict[int, Exception]) -> list[tuple[Any, ...]]:
+    """All rows in one query; where one of them makes it raise, in several."""
+    enabled, columns = PeriodicTask.objects.filter(enabled=True), list(_columns())
+    try:
+        return list(enabled.values_list(*columns))
+    except Exception as error:
+        if not is_of_a_row(error):
+            raise
+    ids = list(enabled.values_list("pk", flat=True))
+
+    def some(pks: Sequence[int]) -> list[tuple[Any, ...]]:
+        return list(enabled.filter(pk__in=pks).values_list(*columns))
+
+    return list(read_each(ids, some, unread.__setitem__))
+
+
+def _columns() -> Iterator[Any]:
+    """The primary key first, then all that an entry is made of.
+
+    A field that makes something of its column (a time zone of its name) may raise; the text is enough to
+    see a change.
+    """
     meta = PeriodicTask._meta
     yield meta.pk.name
-    yield from (field.attname for field in meta.concrete_fields if field.name not in _WRITTEN)
+    yield from (_plain(field.attname, field) for field in meta.concrete_fields if field.name not in _WRITTEN)
     for name in _SCHEDULES:
         related = meta.get_field(name).related_model._meta
-        yield from (f"{name}__{field.name}" for field in related.concrete_fields if not field.primary_key)
+        own = (field for field in related.concrete_fields if not field.primary_key)
+        yield from (_plain(f"{name}__{field.name}", field) for field in own)
 
 
-def _models(ids: list[int]) -> Iterator[Any]:
-    for start in range(0, len(ids), BITE):
-        yield from PeriodicTask.objects.enabled().filter(pk__in=ids[start : start + BITE])
+def _plain(path: str, field: Any) -> Any:
+    has_own_type = hasattr(field, "from_db_value")
+    return ExpressionWrapper(F(path), output_field=TextField()) if has_own_type else path
+
+
+def _models(ids: Sequence[int]) -> list[Any]:
+    return list(PeriodicTask.objects.filter(enabled=True, pk__in=ids).select_related(*_SCHEDULES))
+
+
+def _named(pk: int) -> tuple[str, int | None]:
+    """The name and the crontab of one whose other columns cannot be read."""
+    try:
+        found = PeriodicTask.objects.filter(pk=pk).values_list("name", "crontab_id").first()
+    except Exception as error:
+        if not is_of_a_row(error):
+            raise
+        found = None
+    return found or (f"#{pk}", None)

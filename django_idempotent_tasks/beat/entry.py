@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import schedules
 from django_celery_beat.schedulers import ModelEntry
 
 from .. import beat_words
 from ..conf import settings
+from ..exceptions import ConfigurationError
 from .clock import aware
 from .grid import Grid
 from .misfire import Misfire
+from .readable import check, check_schedule
 
 #: An entry that was saved so shortly ago begins when it was saved, and not when beat noticed.
 RECENT = timedelta(minutes=5)
@@ -23,11 +25,13 @@ RECENT = timedelta(minutes=5)
 class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
     """An entry whose times are those of its grid; ``last_run_at`` is for people only.
 
-    Raises ConfigurationError for a wrong word in the header ``idempotent_beat``, and what
-    django-celery-beat raises for a periodic task that cannot be read.
+    Raises ConfigurationError for what no beat can send and for a wrong word in the header
+    ``idempotent_beat``, and what django-celery-beat raises for a periodic task that cannot be read. Its
+    row is not switched off: who mends it finds it as it was.
     """
 
     def __init__(self, model: Any, app: Any = None) -> None:
+        check(model)
         #: When it was sent last, by whichever scheduler; the base class overwrites the model's.
         self.ran_at = None if model.last_run_at is None else aware(model.last_run_at)
         super().__init__(model, app=app)
@@ -38,6 +42,12 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         #: Whether it had no cursor until now.
         self.is_new = False
         self._next: tuple[datetime | None, datetime | None] | None = None
+        check_schedule(self.schedule, self.name)
+        _ = self.grid, self.ends, self.fingerprint  # what raises, raises while this one is made
+
+    def _disable(self, model: Any) -> NoReturn:
+        msg = f"{model.name} has a schedule that is gone; edit the periodic task."
+        raise ConfigurationError(msg)
 
     @cached_property
     def grid(self) -> Grid:

@@ -1,4 +1,4 @@
-"""Entries that should have been sent: what a probe asks for, beside whether a beat leads."""
+"""Entries that should have been sent, and those that cannot be: what a probe asks for, beside who leads."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .clock import aware
 from .duty import READ_AGAIN
 from .entries import Entries
 from .entry import CursorEntry
+from .readable import Aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,26 @@ class Overdue:
     due: datetime | None
 
 
-def overdue(app: Celery, store: LedgerStore, *, now: datetime, late: timedelta) -> list[Overdue]:
-    """The enabled entries that are due for longer than ``late``, the oldest first."""
+def overdue(
+    app: Celery, store: LedgerStore, *, now: datetime, late: timedelta
+) -> tuple[list[Overdue], list[Aside]]:
+    """The enabled entries that are due for longer than ``late``, the oldest first; and the unreadable ones.
+
+    Nothing is written. Raises what the database raises of more than one row's content.
+    """
     cursors = BeatCursor.objects.using(store.connection.alias).values_list("pk", "last_due_at", "schedule")
     known = {pk: (due, schedule) for pk, due, schedule in cursors}
-    found = [each for entry in Entries(app).read() if (each := _late(entry, known, now, late)) is not None]
-    return sorted(found, key=lambda each: (each.due is not None, each.due or now))
+    entries, found = Entries(app, is_logged=False), []
+    for entry in entries.read():
+        try:
+            each = _late(entry, known, now, late)
+        except Exception as error:  # noqa: BLE001  as many as there are kinds of schedules
+            entries.has_no_time(entry, error)
+            continue
+        if each is not None:
+            found.append(each)
+    ordered = sorted(found, key=lambda each: (each.due is not None, each.due or now))
+    return ordered, sorted(entries.aside.values(), key=lambda each: each.name)
 
 
 def _late(
@@ -39,6 +54,7 @@ def _late(
 ) -> Overdue | None:
     last, schedule = known.get(entry.model.pk, (None, ""))
     if schedule != entry.fingerprint:
+        entry.grid.after(entry.cursor_anew(now))  # raises where no beat could either
         unseen = now - aware(entry.model.date_changed) > late + timedelta(seconds=READ_AGAIN)
         return Overdue(entry.name, None) if unseen else None
     due = entry.grid.after(None if last is None else aware(last))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.apps import apps
@@ -11,7 +11,9 @@ from django.apps import apps
 from ..beat_checks import BEAT, beat_problem
 from ..conf import settings
 from ..models import BeatCursor, Leader
+from ..moments import exact
 from ..stores import LedgerStore
+from .clock import aware, stored
 from .duty import DUTY
 from .standbys import standing_by
 
@@ -19,6 +21,8 @@ from .standbys import standing_by
 LATE = timedelta(minutes=1)
 #: How long a stranger is spoken of after it was noticed; then it is logged again.
 NEWS = timedelta(days=1)
+#: What a cursor says comes next where beat has set its entry aside: a moment that no entry has.
+ASIDE = datetime(1971, 1, 1, tzinfo=UTC)
 #: Cursors that one look reads.
 LOOKED_AT = 200
 
@@ -34,7 +38,10 @@ class Named:
 
 @dataclass(slots=True)
 class Overview:
-    """One look. The lists are bounded: there may be more where one is ``LOOKED_AT`` long."""
+    """One look. The lists are bounded: there may be more where one is ``LOOKED_AT`` long.
+
+    Entries that are overdue are looked for after those that beat cannot read, within the same bound.
+    """
 
     now: datetime
     leader: Leader | None
@@ -42,11 +49,13 @@ class Overview:
     has_entries: bool = False
     overdue: list[Named] = field(default_factory=list)
     strangers: list[Named] = field(default_factory=list)
+    #: Those that beat cannot read, so that it has set them aside.
+    unreadable: list[Named] = field(default_factory=list)
 
     @property
     def is_led(self) -> bool:
         """Whether a beat leads now."""
-        return self.leader is not None and self.leader.expires_at > self.now
+        return self.leader is not None and exact(self.leader.expires_at) > exact(self.now)
 
 
 def overview(store: LedgerStore, now: datetime) -> Overview | None:
@@ -59,12 +68,19 @@ def overview(store: LedgerStore, now: datetime) -> Overview | None:
         return seen
     seen.standbys = standing_by(alias, now=now)
     seen.has_entries = enabled(alias).exists()
-    cursors = BeatCursor.objects.using(alias)
-    late = cursors.filter(next_due_at__lt=now - LATE).order_by("next_due_at")
-    seen.overdue = _named(late.values_list("pk", "next_due_at"), alias)
-    strange = cursors.filter(stranger_at__gt=now - NEWS)
+    moment, cursors = exact(now), BeatCursor.objects.using(alias)
+    late = cursors.filter(next_due_at__lt=stored(moment - LATE)).order_by("next_due_at")
+    found = _named(late.values_list("pk", "next_due_at"), alias)
+    seen.overdue = [each for each in found if not is_aside(each.moment)]
+    seen.unreadable = [each for each in found if is_aside(each.moment)]
+    strange = cursors.filter(stranger_at__gt=stored(moment - NEWS))
     seen.strangers = _named(strange.values_list("pk", "stranger_at"), alias)
     return seen
+
+
+def is_aside(following: datetime | None) -> bool:
+    """Whether a cursor's ``next_due_at`` says that beat has set its entry aside."""
+    return following is not None and aware(following) == ASIDE
 
 
 def entries(alias: str) -> Any:

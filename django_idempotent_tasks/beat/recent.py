@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
+
+from ..unreadable import Unreadable, parsed
 
 #: How many are kept.
 KEPT = 10
@@ -28,10 +31,27 @@ class Past:
 def encode(newest: Iterable[Past], before: str | None) -> str:
     """The text for the cursor: ``newest``, the latest last, and what it has had before."""
     found = [[each.due.isoformat(), each.digest.hex, each.ran.isoformat(), each.by] for each in newest]
-    return json.dumps([*reversed(found), *json.loads(before or "[]")][:KEPT], separators=(",", ":"))
+    return json.dumps([*reversed(found), *_rows(before)][:KEPT], separators=(",", ":"))
 
 
 def decode(text: str | None) -> list[Past]:
-    """The latest first."""
-    rows, moment = json.loads(text or "[]"), datetime.fromisoformat
-    return [Past(moment(due), UUID(digest), moment(ran), by) for due, digest, ran, by in rows]
+    """The latest first; what cannot be read is left out, since it is for people only."""
+    return [past for row in _rows(text) if (past := _past(row)) is not None]
+
+
+def _rows(text: str | None) -> list[Any]:
+    try:
+        found = parsed(text or "[]")
+    except Unreadable:
+        return []
+    return [row for row in found if _past(row) is not None] if isinstance(found, list) else []
+
+
+def _past(row: Any) -> Past | None:
+    try:
+        due, digest, ran, by = row
+        past = Past(datetime.fromisoformat(due), UUID(digest), datetime.fromisoformat(ran), by)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    is_ours = past.due.tzinfo and past.ran.tzinfo and isinstance(by, str)
+    return past if is_ours else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ..models import Leader
-from ..moments import database_now
+from ..moments import database_now, shifted
 from ..stores import LedgerStore
 from .duty import DUTY, LEASE
 
@@ -30,7 +30,7 @@ def forget(store: LedgerStore, *, holder: str) -> None:
     """This beat stands by no longer; rows of those that are gone are deleted with it."""
     rows = Leader.objects.using(store.connection.alias)
     rows.filter(name=duty_of(holder)).delete()
-    rows.filter(name__startswith=_PREFIX, expires_at__lt=database_now(store) - _GONE).delete()
+    rows.filter(name__startswith=_PREFIX, expires_at__lt=shifted(database_now(store), -_GONE)).delete()
 
 
 def standing_by(alias: str, *, now: datetime) -> list[Leader]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from django_celery_beat.models import PeriodicTask
 from ..models import BeatCursor
 from ..stores import LedgerStore
 from .clock import aware, stored
+from .each import is_of_a_row, read_each
 from .overview import NEWS, entries
 from .recent import decode
 
@@ -32,7 +33,7 @@ def notice(store: LedgerStore, *, since: datetime, now: datetime, ids: Collectio
         if not _is_strange(aware(theirs), recent):
             continue
         number += 1
-        _cursors(store).filter(pk=pk).update(stranger_at=theirs)
+        _cursors(store).filter(pk=pk).update(stranger_at=stored(aware(theirs)))
         if known is None or aware(known) < now - NEWS:
             logger.warning(_WORDS, _name(pk, store), theirs)
     return number
@@ -50,13 +51,26 @@ _WORDS = (
 )
 
 
-def _found(store: LedgerStore, since: datetime, ids: Collection[int] | None) -> Any:
-    """The cursor's id, a time that is not our last one, ours, and when another scheduler was noticed last."""
+def _found(store: LedgerStore, since: datetime, ids: Collection[int] | None) -> list[tuple[Any, ...]]:
+    """The cursor's id, a time that is not our last one, ours, and when another scheduler was noticed last.
+
+    A row whose times Python cannot hold tells of nobody.
+    """
     last = PeriodicTask._default_manager.filter(pk=OuterRef("pk")).values("last_run_at")[:1]
     cursors = _cursors(store) if ids is None else _cursors(store).filter(pk__in=ids)
     others = cursors.annotate(theirs=Subquery(last)).exclude(theirs=F("ran_at"))
     found = others.filter(theirs__gt=stored(since), ran_at__isnull=False)
-    return list(found.values_list("pk", "theirs", "recent", "stranger_at"))
+    columns = ("pk", "theirs", "recent", "stranger_at")
+    try:
+        return list(found.values_list(*columns))
+    except Exception as error:
+        if not is_of_a_row(error):
+            raise
+
+    def some(pks: Sequence[int]) -> list[tuple[Any, ...]]:
+        return list(found.filter(pk__in=pks).values_list(*columns))
+
+    return list(read_each(list(found.values_list("pk", flat=True)), some, lambda _pk, _error: None))
 
 
 def _name(pk: int, store: LedgerStore) -> str:

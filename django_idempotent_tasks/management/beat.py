@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from ..beat.clock import aware
 from ..beat.duty import DUTY, LEASE
 from ..beat.overview import overview
 from ..models import Leader
-from ..moments import database_now
+from ..moments import database_now, exact
 from ..stores import LedgerStore
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
@@ -35,16 +34,14 @@ def run_beat(store: LedgerStore, options: Options, _say: Say) -> Report:
 
 
 def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Look once: whether a beat leads, when it ticked last, and what is overdue."""
+    """Look once: whether a beat leads, when it ticked last, what is overdue, and what cannot be read."""
     ask_for_beat(store)
-    from ..beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
-
     late: timedelta = options["max_age"]
     now = database_now(store)
     leader = Leader.objects.using(store.connection.alias).filter(name=DUTY).first()
-    is_led = leader is not None and leader.expires_at > now
-    age = None if leader is None else max((now - leader.expires_at).total_seconds() + LEASE, 0)
-    waiting = [] if options["leader_only"] else overdue(project_app(), store, now=aware(now), late=late)
+    is_led = leader is not None and exact(leader.expires_at) > exact(now)
+    age = None if leader is None else max((exact(now) - exact(leader.expires_at)).total_seconds() + LEASE, 0)
+    waiting, aside = ([], []) if options["leader_only"] else _entries(store, now, late)
     seen = None if options["leader_only"] else overview(store, now)
     strangers = [each.name for each in seen.strangers] if seen else []
     words = [
@@ -56,15 +53,26 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
         "last_tick_seconds": age,
         "overdue": len(waiting),
         "overdue_names": [each.name for each in waiting[:LISTED]],
+        "unreadable": {each.name: each.problem for each in aside[:LISTED]},
         "also_sent_by_another_beat": strangers[:LISTED],
     }
     lines = [_leader_line(facts, age)]
     if waiting:
         lines.append(f"{len(waiting)} overdue: {harmless(', '.join(words[:LISTED]))}")
+    if aside:
+        names = harmless(", ".join(each.name for each in aside[:LISTED]))
+        lines.append(f"{len(aside)} cannot be read, and the others go on: {names}")
+        lines.extend(f"- {harmless(each.name)}: {each.problem}" for each in aside[:LISTED])
     if strangers:
         names = harmless(", ".join(strangers[:LISTED]))
         lines.append(f"{len(strangers)} also sent by an ordinary beat, which must be stopped: {names}")
-    return Report(facts, lines, FINE if is_led and not waiting and not strangers else FINDINGS)
+    return Report(facts, lines, FINE if is_led and not (waiting or aside or strangers) else FINDINGS)
+
+
+def _entries(store: LedgerStore, now: datetime, late: timedelta) -> Any:
+    from ..beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
+
+    return overdue(project_app(), store, now=exact(now), late=late)
 
 
 def _leader_line(facts: dict[str, Any], age: float | None) -> str:

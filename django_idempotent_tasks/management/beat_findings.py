@@ -30,6 +30,12 @@ def beat_findings(seen: Overview | None) -> Iterator[Finding]:
         " See 'idem health beat'.",
     )
     yield Finding(
+        "beat_unreadable",
+        _count(seen.unreadable),
+        "{} periodic task(s) cannot be read, so that beat sends nothing of them; the others go on."
+        " 'idem health beat' names them, what is wrong and the remedy.",
+    )
+    yield Finding(
         "beat_stranger",
         _count(seen.strangers),
         "{} periodic task(s) were also sent by an ordinary beat within a day, so that they ran twice:"
@@ -56,6 +62,7 @@ def beat_facts(seen: Overview | None) -> dict[str, object] | None:
         "leader": _leader(seen.leader) if seen.is_led else None,
         "standbys": [_leader(each) for each in seen.standbys],
         "overdue": _names(seen.overdue),
+        "unreadable": _names(seen.unreadable),
         "also_sent_by_another_beat": _names(seen.strangers),
     }
 

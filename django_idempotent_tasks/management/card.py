@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
+from ..moments import exact
 from ..progress import decode_progress, progress_words
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
+from ..unreadable import Unreadable, parsed
 from .sentences import what_next
 from .text import harmless, since, span
 
@@ -28,7 +29,7 @@ def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
         "duplicates": row.duplicates,
         "task_id": row.task_id,
         "created": row.created_at,
-        "age_seconds": round((now - row.created_at).total_seconds(), 1),
+        "age_seconds": round((exact(now) - exact(row.created_at)).total_seconds(), 1),
     }
 
 
@@ -105,6 +106,6 @@ def _payload(row: IdempotencyKey, state: State) -> dict[str, object]:
 
 def _parsed(text: str | None) -> object:
     try:
-        return None if text is None else json.loads(text)
-    except ValueError:
-        return "not readable"
+        return None if text is None else parsed(text)
+    except Unreadable as error:
+        return str(error)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings as django_settings
-from django.utils.timezone import is_aware, make_aware, make_naive
+from django.utils.timezone import is_aware, make_aware
 
 from ..models import DEAD
-from ..moments import database_now
+from ..moments import database_now, of_column, shifted
 from ..selection import Selection
 from ..stores import LedgerStore
 from .report import Options, could_not_run
@@ -35,10 +34,8 @@ def selection_of(store: LedgerStore, options: Options) -> Selection:
 def moment(given: timedelta | datetime | None, now: datetime) -> datetime | None:
     """A time of an option as the ledger's columns have it; without an offset it is in TIME_ZONE."""
     if given is None or isinstance(given, timedelta):
-        return None if given is None else now - given
-    if django_settings.USE_TZ:
-        return given if is_aware(given) else make_aware(given)
-    return make_naive(given) if is_aware(given) else given
+        return None if given is None else shifted(now, -given)
+    return of_column(given if is_aware(given) else make_aware(given))
 
 
 def one_or_many(store: LedgerStore, options: Options) -> UUID | Selection:

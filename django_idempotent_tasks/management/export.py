@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from ..models import DeadLetter
 from ..stores import LedgerStore
+from ..unreadable import Unreadable, parsed
 from .chosen import selection_of
 from .letters import letter_facts
 from .report import Options, Report, Say, to_line
@@ -25,8 +24,8 @@ def export(store: LedgerStore, options: Options, say: Say) -> Report:
 def _call(row: DeadLetter) -> dict[str, object]:
     """``args`` and ``kwargs`` are null where nothing of the call is stored."""
     try:
-        stored = json.loads(row.message or "null")
-    except (ValueError, RecursionError):
+        stored = parsed(row.message or "null")
+    except Unreadable:
         stored = None
     call = stored if isinstance(stored, dict) else {}
     return {"args": call.get("args"), "kwargs": call.get("kwargs"), "options": call.get("options")}

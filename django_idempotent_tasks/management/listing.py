@@ -10,7 +10,7 @@ from ..stores import LedgerStore
 from .card import brief, card, card_lines
 from .report import FINDINGS, Options, Report, Say, could_not_run
 from .search import WINDOW, Found, Wanted, by_digest, by_text, newest
-from .text import harmless, span, table
+from .text import harmless, since, table
 
 
 def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -38,7 +38,7 @@ def _listed(found: Found, now: datetime) -> list[str]:
 def _line(row: IdempotencyKey, now: datetime) -> tuple[object, ...]:
     facts = brief(row, now)
     scope = "-" if row.scope is None else row.scope or '""'
-    age = span((now - row.created_at).total_seconds())
+    age = since(row.created_at, now)
     return (row.digest, facts["state"], row.task, scope, row.key_text, row.attempts, age)
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from ..message import Message
 from ..models import IdempotencyKey
+from ..moments import exact
 
 
 def eta_of(row: IdempotencyKey) -> datetime | None:
@@ -23,4 +24,4 @@ def eta_of(row: IdempotencyKey) -> datetime | None:
 def waits_for_its_eta(row: IdempotencyKey, moment: datetime) -> bool:
     """Whether the call was not to run before ``moment``."""
     eta = eta_of(row)
-    return eta is not None and eta > (moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return eta is not None and eta > exact(moment)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ..conf import settings
-from ..moments import database_now
+from ..moments import database_now, shifted
 from ..pruning import PRUNED, prune_bite
 from ..stores import LedgerStore
 from .counts import (
@@ -57,9 +57,9 @@ def _planned(store: LedgerStore) -> Report:
     alias, now = store.connection.alias, database_now(store)
     counts = {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED}
     keep = timedelta(seconds=settings().dead_letter_retention)
-    counts["failed_jobs"] = failed_jobs_past_their_time(alias, now - keep)
+    counts["failed_jobs"] = failed_jobs_past_their_time(alias, shifted(now, -keep))
     counts["answered"] = answered_past_their_time(alias, now)
-    before = now - timedelta(seconds=settings().retention)
+    before = shifted(now, -timedelta(seconds=settings().retention))
     counts["duplicates"] = duplicates_past_their_time(alias, before)
     lines = [f"Dry run: would delete {_listed(counts)}.", "Say --yes to do it."]
     facts = {name: count.facts() for name, count in counts.items()}

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from ..beat.overview import entries
+from ..beat.shown import periodic_tasks
 from ..beat_checks import beat_problem
 from ..conf import settings
 from ..dead_letters import known_task
@@ -27,10 +28,11 @@ def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
     from ..beat.asked import run_now, unfinished  # noqa: PLC0415  it needs django-celery-beat
 
     name, alias = options["name"], store.connection.alias
-    task = entries(alias).filter(name=name).first()
-    if task is None:
+    found = periodic_tasks(entries(alias).filter(name=name), alias)
+    if not found:
         msg = f"No periodic task {harmless(name)!r}; the admin of django-celery-beat lists them."
         raise could_not_run(msg)
+    (task,) = found
     if not options["yes"]:
         cursor = BeatCursor.objects.using(alias).filter(pk=task.pk).first()
         busy = unfinished(cursor, alias=alias) if cursor else None

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from ..exceptions import InvalidKey
 from ..identity import stated_digest
 from ..models import IdempotencyKey
+from ..moments import exact, shifted
 from ..states import State
 from .report import Options, could_not_run
 
@@ -47,7 +48,7 @@ class Wanted:
         return (
             (self.task is None or row.task == self.task)
             and (self.scope is None or row.scope == self.scope)
-            and (self.older_than is None or row.created_at <= now - self.older_than)
+            and (self.older_than is None or exact(row.created_at) <= exact(now) - self.older_than)
         )
 
 
@@ -64,7 +65,7 @@ def newest(alias: str, wanted: Wanted, *, now: datetime, limit: int) -> Found:
     """The newest keys that are wanted, without their payload."""
     rows = IdempotencyKey.objects.using(alias).order_by("-created_at").defer("message", "result")
     if wanted.older_than is not None:
-        rows = rows.filter(created_at__lte=now - wanted.older_than)
+        rows = rows.filter(created_at__lte=shifted(now, -wanted.older_than))
     is_all = True
     if wanted.has_filter:
         edge = _edge(rows)

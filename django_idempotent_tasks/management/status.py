@@ -12,7 +12,7 @@ from django.db.models import Min, Q
 
 from ..beat.overview import Overview, overview
 from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
-from ..moments import database_now
+from ..moments import database_now, exact, shifted
 from ..states import Category, State
 from ..stores import LedgerStore
 from ..sweeper import DUTY
@@ -53,7 +53,7 @@ class Status:
     @property
     def is_led(self) -> bool:
         """Whether somebody leads the sweeper now."""
-        return self.leader is not None and self.leader.expires_at > self.now
+        return self.leader is not None and exact(self.leader.expires_at) > exact(self.now)
 
 
 def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
@@ -87,7 +87,7 @@ def look(store: LedgerStore) -> Status:
 
 def _numbers(state: State, now: datetime) -> dict[str, Any]:
     """What is counted of a state; of those that may be many only what the index holds."""
-    late = now - LATE
+    late = shifted(now, -LATE)
     numbers: dict[str, Any] = {
         "number": Counted("state"),
         "due": Counted("state", filter=Q(due_at__lte=now)),
@@ -109,9 +109,10 @@ def _numbers(state: State, now: datetime) -> dict[str, Any]:
 def _unsent(alias: str, now: datetime) -> Count:
     """PENDING keys for over a minute that no broker took. Their due time moves with each try."""
     keys = IdempotencyKey.objects.using(alias)
-    tried = keys.filter(state=State.PENDING, sends=-1, due_at__gt=now - LATE, due_at__lte=now)
-    rows = list(tried.filter(created_at__lte=now - LATE).order_by("due_at")[: SAMPLE + 1])
-    late = [row for row in rows[:SAMPLE] if not waits_for_its_eta(row, now - LATE)]
+    past = shifted(now, -LATE)
+    tried = keys.filter(state=State.PENDING, sends=-1, due_at__gt=past, due_at__lte=now)
+    rows = list(tried.filter(created_at__lte=past).order_by("due_at")[: SAMPLE + 1])
+    late = [row for row in rows[:SAMPLE] if not waits_for_its_eta(row, past)]
     return Count(len(late), len(rows) > SAMPLE and bool(late))
 
 
@@ -164,7 +165,7 @@ def _sum(*counts: Count) -> Count:
 def _age(seen: Status) -> float | None:
     """Of the oldest PENDING key among those that were looked at."""
     oldest = seen.states[State.PENDING]["oldest"]
-    return None if oldest is None else round((seen.now - oldest).total_seconds(), 1)
+    return None if oldest is None else round((exact(seen.now) - exact(oldest)).total_seconds(), 1)
 
 
 def _age_text(seen: Status) -> str:
@@ -180,7 +181,7 @@ def _leader_facts(seen: Status) -> dict[str, object] | None:
     leader = seen.leader
     if leader is None or not seen.is_led:
         return None
-    left = (leader.expires_at - seen.now).total_seconds()
+    left = (exact(leader.expires_at) - exact(seen.now)).total_seconds()
     return {"leader": leader.holder, "since": leader.since, "lease_left_seconds": round(left, 1)}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ..legible import harmless
+from ..moments import exact
 
 __all__ = ["harmless", "since", "span", "table"]
 
@@ -24,7 +25,7 @@ def span(seconds: float) -> str:
 
 def since(moment: datetime | None, now: datetime) -> str:
     """How long ago a moment was."""
-    return "-" if moment is None else span((now - moment).total_seconds())
+    return "-" if moment is None else span((exact(now) - exact(moment)).total_seconds())
 
 
 def table(rows: Iterable[Sequence[object]]) -> list[str]:

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from .fields import MomentField
+
 
 class BeatCursor(models.Model):
     """The nominal time of a periodic task's last occurrence; the next one is computed from it alone.
@@ -19,17 +21,17 @@ class BeatCursor(models.Model):
     """
 
     periodic_task_id = models.BigIntegerField(primary_key=True)
-    last_due_at = models.DateTimeField(null=True)
+    last_due_at = MomentField(null=True)
     schedule = models.CharField(max_length=64)
     last_digest = models.UUIDField(null=True)
-    updated_at = models.DateTimeField()
+    updated_at = MomentField()
     # An older beat may still run while the migration is applied: it writes none of these.
-    next_due_at = models.DateTimeField(null=True)
+    next_due_at = MomentField(null=True)
     recent = models.TextField(null=True)  # noqa: DJ001  NULL: nothing was sent yet
     passed_over = models.IntegerField(default=0, db_default=0)
-    passed_over_at = models.DateTimeField(null=True)
-    ran_at = models.DateTimeField(null=True)
-    stranger_at = models.DateTimeField(null=True)
+    passed_over_at = MomentField(null=True)
+    ran_at = MomentField(null=True)
+    stranger_at = MomentField(null=True)
 
     #: The periodic task, where a page has read it; not a column.
     entry: Any = None

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from django.db import models
 
+from .fields import MomentField
+
 
 class DuplicateAttempt(models.Model):
     """A call that was refused because its key was taken. No foreign key: the row outlives its key."""
@@ -16,7 +18,7 @@ class DuplicateAttempt(models.Model):
     task_id = models.CharField(max_length=255)
     place = models.CharField(max_length=16)
     reason = models.CharField(max_length=32)
-    at = models.DateTimeField()
+    at = MomentField()
     summed = models.BooleanField(default=False)
 
     class Meta:

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from ..states import State
+from .fields import MomentField
 from .ledger import STATES, IdempotencyKey
 
 #: States of a key that waits for a person.
@@ -25,7 +26,7 @@ class FailedJob(models.Model):
     id = models.BigAutoField(primary_key=True)
     digest = models.UUIDField(null=True, editable=False)
     token = models.IntegerField(null=True)
-    at = models.DateTimeField()
+    at = MomentField()
     attempt = models.SmallIntegerField()
     state = models.SmallIntegerField(choices=STATES)
     category = models.SmallIntegerField()

@@ -6,12 +6,14 @@ from typing import ClassVar
 
 from django.db import models
 
+from .fields import MomentField
+
 
 class HourlyCount(models.Model):
     """What became of one task's keys that were made in one hour; written by the sweeper once it is over."""
 
     id = models.BigAutoField(primary_key=True)
-    hour = models.DateTimeField()
+    hour = MomentField()
     task = models.CharField(max_length=255)
     created = models.IntegerField()
     succeeded = models.IntegerField()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from .fields import MomentField
+
 
 class Leader(models.Model):
     """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm.
@@ -14,8 +16,8 @@ class Leader(models.Model):
     name = models.CharField(max_length=40, primary_key=True)
     holder = models.CharField(max_length=120)
     token = models.IntegerField()
-    since = models.DateTimeField()
-    expires_at = models.DateTimeField()
+    since = MomentField()
+    expires_at = MomentField()
 
     class Meta:
         verbose_name = "leader"

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from ..states import State
+from .fields import MomentField
 
 STATES = [(state.value, state.name.lower()) for state in State]
 
@@ -20,11 +21,11 @@ class IdempotencyKey(models.Model):
     """
 
     digest = models.UUIDField(primary_key=True, editable=False)
-    due_at = models.DateTimeField(null=True)
-    open_at = models.DateTimeField(null=True)
-    created_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
+    due_at = MomentField(null=True)
+    open_at = MomentField(null=True)
+    created_at = MomentField()
+    started_at = MomentField(null=True)
+    finished_at = MomentField(null=True)
     token = models.IntegerField()
     generation = models.IntegerField()
     lease_seconds = models.IntegerField()
@@ -44,7 +45,7 @@ class IdempotencyKey(models.Model):
     fingerprint = models.UUIDField(null=True)
     category = models.SmallIntegerField(null=True)
     signature = models.CharField(max_length=16, null=True)  # noqa: DJ001
-    discarded_at = models.DateTimeField(null=True)
+    discarded_at = MomentField(null=True)
     progress = models.CharField(max_length=400, null=True)  # noqa: DJ001
     message = models.TextField(null=True)  # noqa: DJ001
     result = models.TextField(null=True)  # noqa: DJ001
@@ -84,7 +85,7 @@ class AnsweredCall(models.Model):
     state = models.SmallIntegerField(choices=STATES)
     reason = models.SmallIntegerField()
     result = models.TextField(null=True)  # noqa: DJ001
-    due_at = models.DateTimeField()
+    due_at = MomentField()
 
     class Meta:
         verbose_name = "answered call"

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from django.db import models
 
+from .fields import MomentField
+
 
 class OperationState(models.IntegerChoices):
     """Where a redrive operation stands. The numbers are stored, so they never change."""
@@ -23,7 +25,7 @@ class RedriveOperation(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    created_at = models.DateTimeField()
+    created_at = MomentField()
     created_by = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
     selection = models.TextField()
@@ -32,10 +34,10 @@ class RedriveOperation(models.Model):
     redriven = models.IntegerField(default=0)
     skipped = models.IntegerField(default=0)
     last_signature = models.CharField(max_length=16, null=True)  # noqa: DJ001  NULL: nothing was done yet
-    last_at = models.DateTimeField(null=True)
+    last_at = MomentField(null=True)
     last_digest = models.UUIDField(null=True)
     state = models.SmallIntegerField(choices=OperationState.choices, default=OperationState.RUNNING)
-    finished_at = models.DateTimeField(null=True)
+    finished_at = MomentField(null=True)
     stopped_by = models.CharField(max_length=150, null=True)  # noqa: DJ001  NULL: nobody did
 
     class Meta:

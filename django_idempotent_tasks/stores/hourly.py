@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ..models.fields import MOMENT
 from .redrives import RedriveSqlStore
 
 _COLUMNS = ("created", "succeeded", "failed", "duplicates", "crashes")
@@ -31,8 +32,8 @@ class HourlySqlStore(RedriveSqlStore):
     """Adds the counts of an hour."""
 
     def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:
-        adapt = self.connection.ops.adapt_datetimefield_value
-        named = {"hour": adapt(hour), "until": adapt(until)}
+        moments = {"hour": hour, "until": until}
+        named = {name: MOMENT.get_db_prep_value(each, self.connection) for name, each in moments.items()}
         self._count(COUNT + self.dialect.upsert(("hour", "task"), _COLUMNS), named)
         named |= {"marker": marker}
         del named["until"]

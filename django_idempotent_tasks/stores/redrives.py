@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from ..models.fields import MOMENT
 from ..outcomes import RedriveBite
 from .failures import FailureSqlStore
 
@@ -28,14 +29,13 @@ class RedriveSqlStore(FailureSqlStore):
         return self._transaction()
 
     def advance_redrive(self, operation: int, bite: RedriveBite) -> bool:
-        adapt = self.connection.ops.adapt_datetimefield_value
         named = {
             "id": operation,
             "seen": bite.seen,
             "redriven": bite.redriven,
             "skipped": bite.skipped,
             "signature": bite.last_signature,
-            "at": None if bite.last_at is None else adapt(bite.last_at),
+            "at": MOMENT.get_db_prep_value(bite.last_at, self.connection),
             "digest": self.dialect.uuid(bite.last_digest),
             "state": 2 if bite.is_last else 1,
         }

@@ -26,6 +26,7 @@ from django_idempotent_tasks import redrives
 from django_idempotent_tasks.message import Message
 from django_idempotent_tasks.models import (
     AnsweredCall,
+    BeatCursor,
     Dashboard,
     DeadLetter,
     DuplicateAttempt,
@@ -203,6 +204,18 @@ def test_a_look_at_any_page_writes_nothing_locks_no_row_and_counts_no_table(
 
 def test_text_that_nobody_can_read_any_more_costs_no_page(root: Client, shop: Bench) -> None:  # noqa: ARG001
     spoil()
+    walked(root)
+    unlinked(root)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["[" * 20_000, '{"done": NaN, "total": 1, "note": []}', "[1, [null, 2, 3, 4]]"]
+)
+def test_json_that_is_none_of_ours_costs_no_page(root: Client, shop: Bench, wrong: str) -> None:  # noqa: ARG001
+    for model, field in texts():
+        if field.name in ENCODED:
+            model._base_manager.update(**{field.name: wrong[: field.max_length]})
+    BeatCursor._base_manager.update(recent=wrong)
     walked(root)
     unlinked(root)
 

@@ -15,6 +15,7 @@ from django.test import Client
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, PeriodicTask
 
 from django_idempotent_tasks.admin import periodic
+from django_idempotent_tasks.beat.overview import ASIDE
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
 from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.states import State
@@ -24,6 +25,7 @@ from tests.admin.conftest import HOSTILE, Person, at_most, messages_of, page, se
 from tests.admin.test_keys import inert
 from tests.beat.bench import Bench
 from tests.beat.conftest import bench
+from tests.beat.test_unreadable import BAD
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["bench"]
@@ -214,3 +216,36 @@ def test_where_periodic_tasks_are_in_another_database_the_page_says_so(
     settings.DATABASE_ROUTERS = ["tests.beat.test_trouble.Elsewhere"]
     assert "one transaction must hold both" in root.get(LIST).content.decode()
     assert root.get(page("beatcursor", "run_now", 1)).status_code == 302
+
+
+@pytest.mark.parametrize("wrong", BAD)
+def test_an_entry_that_beat_cannot_read_is_named_with_the_remedy_beside_the_others(
+    root: Client, shop: Bench, wrong: str
+) -> None:
+    bad = shop.every(10, "bad")
+    BAD[wrong](bad)
+    beat = shop.beat()
+    shop.tick(beat)
+    found = rows(root)
+    assert (found["often"]["problem"], set(found)) == ("", {"often", "bad"})
+    assert found["bad"]["problem"].endswith(".")
+    assert found["bad"]["next"] == "none: beat cannot read it"
+    said = root.get(page("beatcursor", "change", bad.pk))
+    assert ("cannot be read", found["bad"]["problem"]) in said.context["facts"]
+    assert root.get(page("beatcursor", "history", bad.pk)).status_code == 200
+    url = page("beatcursor", "run_now", bad.pk)
+    if wrong not in SENT_BY_HAND:
+        answer = root.post(url, {"reason": "now", "seen": seen(root, url)}, follow=True)
+        assert found["bad"]["problem"] in messages_of(answer)
+    (about,) = [each for each in root.get(DASHBOARD).context["findings"] if "cannot be read" in each["text"]]
+    assert about["url"] == LIST
+
+
+#: The schedule never names a time, but a person does.
+SENT_BY_HAND = {"a day that never comes"}
+
+
+def test_an_entry_that_only_the_host_of_beat_cannot_read_says_so(root: Client, shop: Bench) -> None:
+    BeatCursor.objects.filter(pk=often().pk).update(next_due_at=ASIDE)
+    assert "beat's log there says why" in rows(root)["often"]["problem"]
+    assert shop.cursor(often()).last_due_at is not None

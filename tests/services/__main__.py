@@ -48,7 +48,20 @@ MYSQL_TESTS = (
 RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
 BEAT_TESTS = tuple(
     f"tests/beat/test_{name}.py"
-    for name in ("ticks", "lead", "edits", "misfires", "outages", "trouble", "overview", "asked")
+    for name in (
+        *(
+            "ticks",
+            "lead",
+            "edits",
+            "misfires",
+            "outages",
+            "trouble",
+            "overview",
+            "asked",
+            "unreadable",
+            "local_times",
+        ),
+    )
 )
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
