@@ -16,6 +16,7 @@ from kombu.utils import json as wire
 
 from .address import address_of, delayed
 from .conf import settings
+from .masking import masked_reprs
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
@@ -92,7 +93,9 @@ class Message:
         options["ignore_result"] = task.ignore_result if ignored is None else ignored
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
-        options |= address_of(task.app, info)
+        options |= address_of(task.app, info) | masked_reprs(
+            task.idempotency_policy, request.args, request.kwargs
+        )
         return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
