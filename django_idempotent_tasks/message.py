@@ -16,6 +16,7 @@ from kombu.utils import json as wire
 
 from .address import address_of, delayed
 from .conf import settings
+from .legible import indented
 from .masking import masked_reprs
 
 VERSION = 1
@@ -121,9 +122,10 @@ class Message:
         """The message of a stored text. Raises ValueError for one of another version or shape."""
         try:
             content = wire.loads(text)
-        except Exception as error:  # what "__type__" names decides, also the project's own decoders
-            msg = f"The stored message of {task} cannot be read: {error!r}"
-            raise ValueError(msg) from error
+        except Exception as error:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
+            # Not quoted, nor chained: such an error has parts of the message in it.
+            msg = f"The stored message of {task} cannot be read ({type(error).__name__})."
+            raise ValueError(msg) from None
         is_ours = isinstance(content, dict) and content.get("v") == VERSION
         if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."
@@ -190,6 +192,6 @@ def is_rpc(app: Celery) -> bool:
 def pretty(text: str | None) -> str:
     """A stored message for people."""
     try:
-        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
+        return indented(json.loads(text or "null"))
     except ValueError:
         return "not readable"

@@ -15,6 +15,7 @@ from django.utils.functional import Promise
 from .binding import Binder
 from .conf import settings
 from .exceptions import ConfigurationError
+from .legible import indented
 from .message import Message
 
 #: What arguments may be that JSON has no form for: it is shown as text.
@@ -74,7 +75,7 @@ def call_text(task: str, text: str | None) -> str:
     if text is None:
         return "none"
     found = call_of(task, text)
-    return "not readable" if found is None else json.dumps(found, indent=2, ensure_ascii=False, default=str)
+    return "not readable" if found is None else indented(found)
 
 
 def _named(task: str, args: list[Any]) -> dict[str, Any]:
