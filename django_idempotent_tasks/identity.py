@@ -138,7 +138,7 @@ class _Call:
         if callable(source):
             value, where = self._value_of(source, "key")
             text, shown = self._stated(value, task_id, where=where)
-            return text, HIDDEN if self.rules.sensitive or self.rules.redact() else shown
+            return text, HIDDEN if self.rules.sensitive or self.rules.redact() else f"key={shown}"
         return self._text_of(source), self._shown(source)
 
     def scope(self, stated: object) -> str | None:

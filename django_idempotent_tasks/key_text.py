@@ -17,6 +17,8 @@ _NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 _SHOWN_AS_THEY_ARE = frozenset({str, int, float, bool, type(None), Decimal, UUID, date, datetime, time})
 _SHORT = Repr()
 _SHORT.maxlevel = 3
+#: A key that is made of arguments, and what a key function returns, under the name "key".
+_DERIVED = re.compile(r"([A-Za-z_]\w*)=")
 #: Characters of a digest that tell hidden keys apart.
 _SHORT_DIGEST = 8
 
@@ -34,6 +36,15 @@ def value_text(value: object) -> str:
 def hidden_text(digest: UUID) -> str:
     """What is shown of a key whose value is hidden: enough to tell it from the next."""
     return f"{HIDDEN} {digest.hex[:_SHORT_DIGEST]}"
+
+
+def public_text(text: str, digest: UUID) -> str:
+    """The text for who may not see arguments: of a key made of them its first name and a short digest.
+
+    Only the first name is certain to be a name: a value may have ``, name=`` in it.
+    """
+    name = _DERIVED.match(text)
+    return text if name is None else f"{name[1]}=… {digest.hex[:_SHORT_DIGEST]}"
 
 
 def for_people(text: str) -> str:

@@ -143,7 +143,7 @@ def test_a_key_function_is_called_once_with_what_arrives() -> None:
         seen.append((args, kwargs))
         return "k"
 
-    assert identity(charge, ((1, 2),), {"currency": {1: 2}}, key=key).key_text == "k"
+    assert identity(charge, ((1, 2),), {"currency": {1: 2}}, key=key).key_text == "key=k"
     assert seen == [(([1, 2],), {"currency": {"1": 2}})]
 
 
@@ -276,7 +276,7 @@ def test_a_scope_keyword_that_is_missing_is_no_scope() -> None:
         ({"key": ("currency", "order_id")}, "currency=None, order_id=7"),
         ({"key": ()}, ""),
         ({"key": TASK_ID}, "id-1"),
-        ({"key": lambda *args, **_kwargs: args}, '[7,"9.90"]'),
+        ({"key": lambda *args, **_kwargs: args}, 'key=[7,"9.90"]'),
         ({"call": {"idempotency_key": "evt\n1\0"}}, "evt\ufffd1\ufffd"),
         ({"call": {"idempotency_key": 12}}, "12"),
         ({"sensitive": frozenset({"amount"})}, "order_id=7, amount=(hidden), currency=None"),
