@@ -99,7 +99,7 @@ class AtomicAttempt(Attempt):
             raise _Undone
         self._see_it_commits()
         self.committing = True
-        self.ledger.complete_inside(self.claim, *self._outcome_inside())
+        self.ledger.complete_inside(self.claim, *self._outcome_inside(), secrets=self.settlement.secrets())
 
     def _outcome_inside(self) -> tuple[Any, Reason]:
         if self.ignored is None:

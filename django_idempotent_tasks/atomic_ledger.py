@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -50,12 +50,15 @@ class AtomicLedger(Ledger):
     #: Who is refused a second time has met a transaction that has the key, and comes back later.
     reads: ClassVar[int] = 2
 
-    def complete_inside(self, claim: Claim, value: Any, reason: Reason) -> None:
+    def complete_inside(
+        self, claim: Claim, value: Any, reason: Reason, *, secrets: Sequence[str] = ()
+    ) -> None:
         """Store what the body came to, as the last statement before the commit; none where there is nothing.
 
         The claim said DONE without a result, unless it followed a death.
         """
-        text, reason = storable(value, reason, keep=self.policy.store_result, limit=settings().max_result)
+        keep, limit = self.policy.store_result, settings().max_result
+        text, reason = storable(value, reason, keep=keep, limit=limit, secrets=secrets)
         is_news = text is not None or reason is not claim.grant.reason
         if (is_news or self.store.confirms) and not self.store.atomic_result(
             claim, result=text, reason=reason

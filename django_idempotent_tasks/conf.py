@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from .spelling import nearest
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"
+#: Fewer characters could be tried one by one.
+HMAC_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Settings:
     capture_all_failures: bool = False
     sync_fallback: Callable[[], bool] | bool = False
     redact: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
+    hmac_key: str | None = field(default=None, repr=False)
 
 
 def _duration(least: int) -> Callable[[str, object], int]:
@@ -85,6 +88,15 @@ def _callable(name: str, value: object) -> object:
     msg = (
         f"{name} must be a function (task, arguments) -> arguments, or the dotted path of one, not {value!r}."
     )
+    raise ConfigurationError(msg)
+
+
+def _hmac_key(name: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and len(value) >= HMAC_KEY_LENGTH):
+        return value
+    # The value is a secret: the message does not quote it.
+    kind = type(value).__name__
+    msg = f"{name} must be a text of at least {HMAC_KEY_LENGTH} characters, or None, not this {kind}."
     raise ConfigurationError(msg)
 
 
@@ -135,6 +147,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "capture_all_failures": _flag,
     "sync_fallback": _flag_or_callable,
     "redact": _callable,
+    "hmac_key": _hmac_key,
 }
 
 
@@ -162,6 +175,16 @@ def _unknown(name: str, known: list[str]) -> str:
 def settings() -> Settings:
     """The project's settings, parsed once and again after ``override_settings``."""
     return parse(getattr(django_settings, NAME, {}))
+
+
+def hmac_key() -> str:
+    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else made of ``SECRET_KEY``.
+
+    While ``SECRET_KEY_FALLBACKS`` names older ones it is the oldest, so that a rotation changes no digest
+    before the old key goes.
+    """
+    stated = settings().hmac_key
+    return stated or str([django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS][-1])
 
 
 def _reload(*, setting: str, **_kwargs: object) -> None:

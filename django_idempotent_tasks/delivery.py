@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from celery import states as celery_states
 from celery.exceptions import Ignore
 from django.db import Error as DatabaseError
-from django.db import ProgrammingError
 
 from .encoding import decode_error
 from .exceptions import (
@@ -35,6 +34,7 @@ from .replay import replay
 from .reschedule import come_back, give_back
 from .states import Reason, State
 from .stores import get_store
+from .stores.absent import remedy
 from .verdict import COMPLETED, IN_PROGRESS, MISMATCH, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -161,7 +161,7 @@ class Delivery(ABC):
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
         """Never acknowledged, never run unguarded, retries untouched."""
         self.ledger.store.connection.close()
-        msg = f"{self.task.name}: {_trouble(error)}"
+        msg = f"{self.task.name}: {_trouble(error, self.ledger.store.connection.alias)}"
         if self.request.is_eager:
             raise StoreDown(msg) from error
         logger.error("%s Its message goes back to the queue.", msg)
@@ -230,7 +230,7 @@ class Delivery(ABC):
             logger.warning("%s: a refused duplicate could not be recorded", self.task.name)
 
 
-def _trouble(error: BaseException | None) -> str:
-    if isinstance(error, ProgrammingError):
-        return f"the ledger refused a statement; are its tables there? Run 'manage.py migrate'. ({error})"
+def _trouble(error: BaseException | None, alias: str) -> str:
+    if said := remedy(error, alias):
+        return f"the ledger refused a statement ({error}). {said}"
     return f"the ledger's database did not answer ({error})."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from kombu.utils import json as wire
@@ -83,14 +84,19 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _no_number(text[:20])
 
 
-def storable(value: object, reason: Reason, *, keep: bool, limit: int) -> tuple[str | None, Reason]:
+def storable(
+    value: object, reason: Reason, *, keep: bool, limit: int, secrets: Iterable[str] = ()
+) -> tuple[str | None, Reason]:
     """What to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept.
 
-    Of one that is REPLACED the value is the text itself.
+    Of one that is REPLACED the value is the text itself. A result that quotes one of ``secrets`` is not
+    kept: masked, a replay would hand a wrong value to a caller.
     """
     if reason is Reason.REPLACED:
         return str(value), reason
     text, is_stored = encode_result(value, limit=limit) if keep else (None, value is None)
+    if text is not None and any(json.dumps(secret)[1:-1] in text for secret in secrets):
+        text, is_stored = None, False
     if not is_stored and reason is Reason.DONE:
         reason = Reason.RESULT_NOT_STORED
     return text, reason

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
-from decimal import Decimal
 from hashlib import sha256
 from inspect import isawaitable
-from reprlib import Repr
 from typing import Any, TypeAlias, cast, final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from .binding import Binder, as_sent
 from .canonical import canonical_json
 from .exceptions import ConfigurationError, InvalidKey
+from .key_text import HIDDEN, arguments_text, for_people, hidden_text
 from .outcomes import Identity
 
 SCOPE_LENGTH = 120
-KEY_TEXT_LENGTH = 255
 #: How the keys of periodic occurrences begin.
 BEAT = "beat:"
 
-#: Control characters, line separators, marks that turn the writing direction, surrogates.
-_NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_HIDDEN = "(hidden)"
 _MISSING_TEXT = '{"!missing":true}'
 _NOT_IN_SCOPE = re.compile(r"[\x00\ud800-\udfff]")
-_SHOWN_AS_THEY_ARE = frozenset({str, int, float, bool, type(None), Decimal, UUID, date, datetime, time})
-_SHORT = Repr()
-_SHORT.maxlevel = 3
+_MISSING_FOR_PEOPLE = "(missing)"
 
 
 @final
@@ -61,6 +54,7 @@ MISSING = Constant("MISSING")
 
 Names: TypeAlias = "str | tuple[str, ...]"
 Function: TypeAlias = Callable[..., object]
+Redact: TypeAlias = Callable[[str, dict[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +62,9 @@ class KeyRules:
     """How a task's calls are told apart. Names are those of parameters, or of keywords that the task takes.
 
     ``key_text`` never shows the arguments in ``sensitive``, nor what a key function makes of a call
-    that has any.
+    that has any, and of the others what ``redact`` leaves of them. Where a sensitive argument takes part
+    in a digest, the digest is an HMAC with ``hmac_key``: a plain one of a short secret, such as a PIN,
+    is found by trying them all.
     """
 
     binder: Binder
@@ -76,6 +72,15 @@ class KeyRules:
     scope: str | Function | None = None
     fingerprint: Constant | Names | Function | None = DEFAULT
     sensitive: frozenset[str] = frozenset()
+    hmac_key: Callable[[], str] = str
+    redact: Callable[[], Redact | None] = lambda: None
+
+    def hide(self, source: object) -> bool:
+        """Whether a sensitive argument takes part in what ``source`` (names or a function) gives."""
+        if isinstance(source, Constant) or callable(source):
+            return bool(self.sensitive)
+        names = {source} if isinstance(source, str) else {*cast("tuple[str, ...]", source)}
+        return bool(self.sensitive) and not names.isdisjoint({*self.sensitive, self.binder.any_keyword})
 
 
 def identify(
@@ -97,10 +102,12 @@ def identify(
     call = _Call(task_name, rules, args, kwargs)
     scope_text = call.scope(scope)
     value, key_text = call.key(idempotency_key, task_id)
+    is_stated = idempotency_key is not UNSET or rules.key is TASK_ID
+    digest = _digest_of(task_name, scope_text, value, secret=call.secret(None if is_stated else rules.key))
     return Identity(
-        digest=_digest_of(task_name, scope_text, value),
+        digest=digest,
         scope=scope_text,
-        key_text=for_people(key_text),
+        key_text=for_people(hidden_text(digest) if key_text == HIDDEN else key_text),
         fingerprint=call.fingerprint(stated=idempotency_key is not UNSET),
     )
 
@@ -147,7 +154,7 @@ class _Call:
         if callable(source):
             value, where = self._value_of(source, "key")
             text, shown = self._stated(value, task_id, where=where)
-            return text, _HIDDEN if self.rules.sensitive else shown
+            return text, HIDDEN if self.rules.sensitive or self.rules.redact() else f"key={shown}"
         return self._text_of(source), self._shown(source)
 
     def scope(self, stated: object) -> str | None:
@@ -162,13 +169,28 @@ class _Call:
     def fingerprint(self, *, stated: bool) -> UUID | None:
         source = self.rules.fingerprint
         if source is DEFAULT:
-            source = ALL_ARGUMENTS if stated else None
+            return _digest(self._insensitive_text()) if stated else None
         if source is None:
             return None
+        secret = self.secret(source)
         if callable(source):
             value, where = self._value_of(source, "fingerprint")
-            return _digest(_filled(value, where=where))
-        return _digest(self._text_of(source))
+            return _digest(_filled(value, where=where), secret=secret)
+        return _digest(self._text_of(source), secret=secret)
+
+    def secret(self, source: object) -> str:
+        """The key of the HMAC of what ``source`` gives; empty where no sensitive argument is in it."""
+        return self.rules.hmac_key() if source is not None and self.rules.hide(source) else ""
+
+    def _insensitive_text(self) -> str:
+        """All arguments but the sensitive ones, also those that ``**kwargs`` collects."""
+        hidden, extra = self.rules.sensitive, self.rules.binder.any_keyword
+        if not hidden:
+            return self._text_of(ALL_ARGUMENTS)
+        kept = {name: value for name, value in self.bound.items() if name not in hidden}
+        if extra in kept:
+            kept[extra] = {name: value for name, value in self._extra().items() if name not in hidden}
+        return canonical_json(kept, where=f"arguments of {self.task}")
 
     def _stated(self, value: object, task_id: str, *, where: str) -> tuple[str, str]:
         if value is TASK_ID:
@@ -217,10 +239,24 @@ class _Call:
         names: list[str] = []
         for name in (listed,) if isinstance(listed, str) else listed:
             names.extend(self._extra() if name == self.rules.binder.any_keyword else (name,))
-        return ", ".join([f"{name}={self._shown_value(name)}" for name in names])
+        return arguments_text(names, self._for_people(names))
 
-    def _shown_value(self, name: str) -> str:
-        return _HIDDEN if name in self.rules.sensitive else _value_text(self._argument(name))
+    def _for_people(self, names: list[str]) -> Mapping[str, object]:
+        """The values that people may see; where ``redact`` fails, none."""
+        redact = self.rules.redact()
+        if redact is None:
+            return {name: self._plain(name) for name in names if name not in self.rules.sensitive}
+        every = {**self.bound, **self._extra(), **{name: self._plain(name) for name in names}}
+        every.pop(self.rules.binder.any_keyword or "", None)
+        try:
+            given = redact(self.task, {name: every[name] for name in every.keys() - self.rules.sensitive})
+        except Exception:  # noqa: BLE001  a project's function may raise anything
+            return {}
+        return given if isinstance(given, Mapping) else {}
+
+    def _plain(self, name: str) -> object:
+        value = self._argument(name)
+        return _MISSING_FOR_PEOPLE if value is MISSING else value
 
 
 def _filled(value: object, *, where: str) -> str:
@@ -259,27 +295,12 @@ def scope_problem(text: str) -> str | None:
     return None
 
 
-def _value_text(value: object) -> str:
-    if type(value) in _SHOWN_AS_THEY_ARE:
-        return _shortened(str(value))
-    return "(missing)" if value is MISSING else _SHORT.repr(value)
-
-
-def _shortened(text: str) -> str:
-    # Both ends are kept: keys made of a long prefix and a number stay apart.
-    return text if len(text) <= KEY_TEXT_LENGTH else f"{text[:190]}…{text[-64:]}"
-
-
-def for_people(text: str) -> str:
-    """A key's text that is short and holds nothing that a terminal or a page would act on."""
-    text = _shortened(text)
-    return text if text.isprintable() else _NOT_FOR_PEOPLE.sub("\ufffd", text)
-
-
-def _digest_of(task_name: str, scope: str | None, value: str) -> UUID:
+def _digest_of(task_name: str, scope: str | None, value: str, *, secret: str = "") -> UUID:
     name = canonical_json(task_name, where="task name")
-    return _digest(f"[{name},{canonical_json(scope, where='scope')},{value}]")
+    return _digest(f"[{name},{canonical_json(scope, where='scope')},{value}]", secret=secret)
 
 
-def _digest(text: str) -> UUID:
-    return UUID(bytes=sha256(text.encode("ascii")).digest()[:16])
+def _digest(text: str, *, secret: str = "") -> UUID:
+    data = text.encode("ascii")
+    hashed = hmac.new(secret.encode(), data, sha256) if secret else sha256(data)
+    return UUID(bytes=hashed.digest()[:16])

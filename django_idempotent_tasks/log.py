@@ -27,7 +27,7 @@ def connect() -> None:
 def _taken_over(claim: Claim, **_kwargs: object) -> None:
     logger.warning(
         "%s %r was taken over: attempt %d, token %d",
-        claim.call.task,
+        harmless(claim.call.task),
         claim.call.identity.key_text,
         claim.grant.attempts,
         claim.token,
@@ -40,11 +40,11 @@ def _dead_lettered(call: Call, state: State, failure: Failure, **_kwargs: object
     logger.log(
         level,
         "%s %r is a dead letter (%s, signature %s): %s",
-        call.task,
+        harmless(call.task),
         call.identity.key_text,
         state.name,
         failure.signature,
-        failure.error,
+        harmless(failure.error),
     )
 
 
@@ -73,7 +73,7 @@ _signatures = _Seen(seconds=3600, most=1000)
 def _lost(claim: Claim, **_kwargs: object) -> None:
     logger.warning(
         "%s %r lost its lease (token %d): its completion is refused",
-        claim.call.task,
+        harmless(claim.call.task),
         claim.call.identity.key_text,
         claim.token,
     )
@@ -82,7 +82,7 @@ def _lost(claim: Claim, **_kwargs: object) -> None:
 def _duplicate(call: Call, reason: str, holder: str, **_kwargs: object) -> None:
     logger.info(
         "%s %r was refused as a duplicate (%s): call %s has the key",
-        call.task,
+        harmless(call.task),
         call.identity.key_text,
         reason,
         harmless(holder),

@@ -17,6 +17,7 @@ from . import header
 from .address import address_of, delayed
 from .conf import settings
 from .lost_keys import lost_key
+from .masking import masked_reprs
 from .publication import as_stored
 from .unreadable import Unreadable, indented, parsed
 
@@ -118,6 +119,7 @@ class Message:
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
+        options |= masked_reprs(task.idempotency_policy, request.args, request.kwargs)
         options["headers"] = {**beside(request), **(options["headers"] or {})}
         return cls.of(task.name, request.args, request.kwargs, options)
 
@@ -152,9 +154,10 @@ class Message:
         """The message of a stored text. Raises ValueError for one of another version or shape."""
         try:
             content = wire.loads(text)
-        except Exception as error:  # what "__type__" names decides, also the project's own decoders
-            msg = f"The stored message of {task} cannot be read: {error!r}"
-            raise ValueError(msg) from error
+        except Exception as error:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
+            # Not quoted, nor chained: such an error has parts of the message in it.
+            msg = f"The stored message of {task} cannot be read ({type(error).__name__})."
+            raise ValueError(msg) from None
         is_ours = isinstance(content, dict) and content.get("v") == VERSION
         if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
             msg = f"The stored message of {task} is not of version {VERSION}."

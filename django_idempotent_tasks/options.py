@@ -12,7 +12,7 @@ from celery import Task
 from celery.contrib.django.task import DjangoTask
 
 from .binding import Binder
-from .conf import settings
+from .conf import hmac_key, settings
 from .durations import whole_seconds
 from .exceptions import ConfigurationError
 from .identity import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
@@ -134,6 +134,8 @@ class _Reader:
                 fingerprint=self._fingerprint(),
                 binder=self.binder,
                 sensitive=sensitive,
+                hmac_key=hmac_key,
+                redact=lambda: settings().redact,
             ),
             mode=self._choice("mode", "leased", "atomic"),
             at_most_once=self._at_most_once(),

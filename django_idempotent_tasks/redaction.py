@@ -75,7 +75,7 @@ def call_text(task: str, text: str | None) -> str:
     if text is None:
         return "none"
     found = call_of(task, text)
-    return "not readable" if found is None else indented(found, default=str)
+    return "not readable" if found is None else indented(found)
 
 
 def _named(task: str, args: list[Any]) -> dict[str, Any]:

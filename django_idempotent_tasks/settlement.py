@@ -18,6 +18,7 @@ from .failure import failure_of
 from .judgement import category_of
 from .ledger import Ledger
 from .leftovers import let_go
+from .masking import masked, sensitive_texts
 from .message import Message
 from .outcomes import Claim, Entry, Failure
 from .relay import relay
@@ -100,7 +101,8 @@ class Settlement:
 
     def _failure(self, error: BaseException, reason: Reason) -> Failure:
         category = category_of(error, reason)
-        return failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
+        failure = failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
+        return masked(failure, self.secrets())
 
     def enter_external(self) -> None:
         """Tell the ledger, before it begins, of an effect that must not be repeated.
@@ -151,9 +153,17 @@ class Settlement:
 
     def _complete(self, value: Any, reason: Reason) -> bool:
         text, reason = storable(
-            value, reason, keep=self.ledger.policy.store_result, limit=settings().max_result
+            value,
+            reason,
+            keep=self.ledger.policy.store_result,
+            limit=settings().max_result,
+            secrets=self.secrets(),
         )
         return self.ledger.complete(self.claim, result=text, reason=reason)
+
+    def secrets(self) -> list[str]:
+        """What no record of this call may quote."""
+        return sensitive_texts(self.ledger.policy, self.request.args, self.request.kwargs)
 
     def _move(self, verb: Verb) -> None:
         self._settle(lambda: self._carry(verb))

@@ -18,6 +18,7 @@ from .exceptions import ConfigurationError
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import sends_a_canvas
 from .identity import UNSET
+from .masking import masked_reprs
 from .message import HEADER
 from .options import Policy, read_policy
 from .parameters import P, R_co
@@ -154,6 +155,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         task_id = self._id_of(task_id)
         is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+        options = {**masked_reprs(self._policy(), args, kwargs), **options}
         if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         if not is_copy and self._reserves():
@@ -244,7 +246,9 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
 
     def _captured(self, attempt: Any, args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
         """Leave a sending to the running attempt, which publishes it after the ledger knows of it."""
-        attempt.capture(args, kwargs, {"task_id": task_id, **options})
+        attempt.capture(
+            args, kwargs, {"task_id": task_id, **masked_reprs(self._policy(), args, kwargs), **options}
+        )
         return self.AsyncResult(task_id)
 
     def _reserves(self) -> bool:

@@ -8,6 +8,11 @@ from typing import Any
 #: A page, a report or a document puts a value a few levels deeper than it was stored.
 _LEVELS = 64
 
+#: Characters of a value that people are shown.
+LONGEST = 256 * 1024
+
+_ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
+
 
 class Unreadable(ValueError):
     """A stored text that cannot be read; its message says so in words for people."""
@@ -34,9 +39,18 @@ def parsed(text: str, **how: Any) -> Any:
     return value
 
 
-def indented(value: object, **how: Any) -> str:
-    """JSON over several lines; in words that it cannot be shown where that raises. Never raises."""
+def indented(value: object) -> str:
+    """JSON over several lines, up to 256 KiB; words that it cannot be shown where it raises. Never raises.
+
+    Written piece by piece, since indentation makes 30 MB of 100 kB that are nested deeply.
+    """
+    parts, room = list[str](), LONGEST
     try:
-        return json.dumps(value, indent=2, ensure_ascii=False, **how)
+        for part in _ENCODER.iterencode(value):
+            parts.append(part[:room])
+            room -= len(part)
+            if room < 0:
+                return f"{''.join(parts)}\n... cut here: it is too long to be shown."
     except Exception as error:  # noqa: BLE001  a project's classes may raise anything
         return unreadable(error)
+    return "".join(parts)

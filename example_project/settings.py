@@ -44,6 +44,19 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+# On loopback there is no TLS; a browser would send secure cookies nowhere.
+IS_LOOPBACK = {*ALLOWED_HOSTS} <= {"127.0.0.1", "localhost", "[::1]"}
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not IS_LOOPBACK
+
 ROOT_URLCONF = "example_project.urls"
 
 TEMPLATES = [
@@ -81,6 +94,8 @@ GATEWAY_TIMEOUT = 5.0
 # The longest wait in seconds between two tries of a charge; the gateway's Retry-After may be longer.
 PAYMENTS_LONGEST_BACKOFF = int(os.environ.get("PAYMENTS_LONGEST_BACKOFF", "600"))
 WEBHOOK_MAX_BYTES = 64 * 1024
+# An older event is refused, however well it is signed.
+WEBHOOK_MAX_AGE = 3 * 24 * 60 * 60
 
 # How long one paid step of a study plan takes.
 STUDY_PLAN_SECONDS = float(os.environ.get("STUDY_PLAN_SECONDS", "2"))

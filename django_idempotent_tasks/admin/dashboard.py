@@ -27,6 +27,7 @@ from .ledger import alias, now, store
 from .progress import bar
 from .readonly import ReadOnlyAdmin
 from .rows import has
+from .visible import key_of
 from .wording import at, cell, dotted, state_word
 
 #: Running keys that are listed.
@@ -156,7 +157,7 @@ class DashboardAdmin(ReadOnlyAdmin):
             "media": self.media,
             "findings": _findings(request, seen),
             "tiles": _tiles(request, seen),
-            "running": _running(moment),
+            "running": _running(request, moment),
             "charts": charts(counted, moment),
             "totals": totals(counted, moment, current),
             "columns": [_("this hour, so far"), _("last full hour"), _("24 hours"), _("7 days")],
@@ -241,12 +242,12 @@ def _lag(seen: Status) -> str:
     return _("none") if first is None else since(first, seen.now)
 
 
-def _running(moment: datetime) -> list[dict[str, str]]:
+def _running(request: HttpRequest, moment: datetime) -> list[dict[str, str]]:
     rows = IdempotencyKey.objects.using(alias()).filter(state=State.RUNNING).order_by("due_at")
     return [
         {
             "url": reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.pk]),
-            "key": cell(row.key_text),
+            "key": cell(key_of(request, row)),
             "task": dotted(row.task),
             "holder": cell(row.owner),
             "attempt": str(row.attempts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin
@@ -12,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from .. import dead_letters
-from ..encoding import decode_error
+from ..encoding import decode_error, error_parts
+from ..key_text import public_text
 from ..management.sentences import what_next
 from ..models import DeadLetter, FailedJob
 from ..redaction import call_text
@@ -36,6 +38,7 @@ from .matching import is_of_discarded
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, timeline
+from .visible import description_of
 from .window import Windowed, newest
 from .wording import at, block, category_word, cell, dotted, shown, state_word
 
@@ -71,6 +74,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     page_template = "admin/django_idempotent_tasks/dead_letter.html"
     row_actions = (Redrive, Resolve, Discard)
     long_columns = ("message",)
+    hidden_columns = MappingProxyType({"key": "view_payload", "error": "view_traceback"})
     looked_at = 5000
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -169,6 +173,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         """The key as people know it."""
         return cell(row.key_text)
 
+    @admin.display(description=gettext_lazy("key"))
+    def key_hidden(self, row: DeadLetter) -> str:
+        """The key for who may not see arguments."""
+        return cell(public_text(row.key_text, row.digest))
+
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: DeadLetter) -> str:
         """The task's full name."""
@@ -194,6 +203,11 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         """Class and message."""
         return dotted(decode_error(row.result))
 
+    @admin.display(description=gettext_lazy("last error"))
+    def error_hidden(self, row: DeadLetter) -> str:
+        """The class alone, for who may not see tracebacks."""
+        return dotted(error_parts(row.result)[0])
+
     @admin.display(description=gettext_lazy("ended"))
     def ended(self, row: DeadLetter) -> str:
         """When."""
@@ -207,11 +221,13 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             "next": shown(what_next(row, moment)),
             "discarded_url": f"{self.base_url()}?discarded=1" if row.discarded_at else "",
             "problem": "" if problem is None else shown(problem),
-            "facts": facts(row, moment),
+            "facts": facts(request, row, moment),
             "events": timeline(row, jobs, moment),
             "job_links": has(request, "view_failedjob"),
             "sees_traceback": has(request, "view_traceback"),
-            "description": block(decode_error(row.result) if last is None else last.description),
+            "description": block(
+                description_of(request, decode_error(row.result) if last is None else last.description)
+            ),
             "traceback": block(last.traceback) if last is not None and has(request, "view_traceback") else "",
             "sees_payload": has(request, "view_payload"),
             "arguments": block(call_text(row.task, row.message)) if has(request, "view_payload") else "",

@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy
 
 from .. import dead_letters
 from ..dead_letters import Arguments, Decision
-from ..encoding import decode_error
 from ..models import DEAD, IdempotencyKey
 from ..states import State
 from .asking import Question, ReasonForm
@@ -21,6 +20,7 @@ from .audit import who
 from .decision_forms import RedriveForm, ResolveForm
 from .ledger import alias, store
 from .rows import RowAction, has
+from .visible import error_of
 from .wording import category_word, shown, state_word
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -47,14 +47,14 @@ class DecisionAction(RowAction):
     def unfit(self, row: IdempotencyKey) -> str:
         return dead_letters.moved_on(store(), row).problem
 
-    def facts(self, row: IdempotencyKey) -> list[tuple[str, str]]:
+    def facts(self, request: HttpRequest, row: IdempotencyKey) -> list[tuple[str, str]]:
         """Which dead letter it is."""
         return [
             (_("state"), state_word(row.state)),
             (_("category"), category_word(row.category)),
             (_("scope"), shown(row.scope)),
             (_("call"), shown(row.task_id)),
-            (_("error"), shown(decode_error(row.result))),
+            (_("error"), shown(error_of(request, row))),
         ]
 
     def log(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm, verb: str) -> None:
@@ -86,7 +86,7 @@ class Redrive(DecisionAction):
             return super().entry(form)
         return _("Redrive with other arguments: %(reason)s") % {"reason": form.cleaned_data["reason"]}
 
-    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:  # noqa: ARG002
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
             _("The same call runs again under the same key and downstream keys; attempts begin at 0."),
             _("The sweeper sends it within seconds."),
@@ -98,7 +98,7 @@ class Redrive(DecisionAction):
         if dead_letters.anew(row) is None:
             warnings.append(shown(dead_letters.unsendable(row)))
         title = _("Redrive %(key)s?") % {"key": shown(row)}
-        return Question(title, _("Redrive it"), lines, self.facts(row), warnings)
+        return Question(title, _("Redrive it"), lines, self.facts(request, row), warnings)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
         edited = form.cleaned_data.get("arguments")
@@ -132,13 +132,13 @@ class Discard(DecisionAction):
     label = gettext_lazy("Discard")
     permissions = ("discard_deadletter",)
 
-    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:  # noqa: ARG002
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
             _("It leaves this list and is not run; its record stays until it is pruned."),
             _("A later call may claim its key."),
         ]
         title = _("Discard %(key)s?") % {"key": shown(row)}
-        return Question(title, _("Discard it"), lines, self.facts(row), is_grave=True)
+        return Question(title, _("Discard it"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
         decision = dead_letters.discard(store(), row)
@@ -158,13 +158,13 @@ class Resolve(DecisionAction):
     permissions = ("resolve_review",)
     form = ResolveForm
 
-    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:  # noqa: ARG002
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
             _("You say that its effects happened: it succeeds with this result and is not run again."),
             _("Nobody checks that: look at the effects first, with the provider or in the database."),
         ]
         title = _("Mark %(key)s as done?") % {"key": shown(row)}
-        return Question(title, _("Mark it as done"), lines, self.facts(row), is_grave=True)
+        return Question(title, _("Mark it as done"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
         try:

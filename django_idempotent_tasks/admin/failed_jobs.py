@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import admin
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from ..key_text import public_text
 from ..models import FailedJob, IdempotencyKey
 from ..redaction import call_text
 from ..selection import NOT_IN_A_COLUMN
@@ -21,6 +23,7 @@ from .readonly import ReadOnlyAdmin
 from .reruns import Rerun
 from .rows import has
 from .timeline import attempts_beside
+from .visible import description_of, key_of
 from .window import Windowed, newest
 from .wording import ago, at, block, category_word, cell, dotted, shown, state_word
 
@@ -32,7 +35,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
     list_display = (
         "moment",
         "task_shown",
-        "key_shown",
+        "key",
         "error_shown",
         "attempt",
         "went_to",
@@ -43,6 +46,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
     search_help_text = gettext_lazy("A task id or a digest, in full")
     ordering = ("-at",)
     long_columns = ("description", "traceback", "message")
+    hidden_columns = MappingProxyType({"key": "view_payload"})
     page_template = "admin/django_idempotent_tasks/failed_job.html"
     row_actions = (Rerun,)
 
@@ -76,9 +80,15 @@ class FailedJobAdmin(ReadOnlyAdmin):
         return dotted(row.task)
 
     @admin.display(description=gettext_lazy("key"))
-    def key_shown(self, row: FailedJob) -> str:
+    def key(self, row: FailedJob) -> str:
         """The key; a plain task has none."""
         return cell(row.key_text)
+
+    @admin.display(description=gettext_lazy("key"))
+    def key_hidden(self, row: FailedJob) -> str:
+        """The key for who may not see arguments."""
+        is_plain = row.key_text is None or row.digest is None
+        return cell(None if is_plain else public_text(str(row.key_text), cast("UUID", row.digest)))
 
     @admin.display(description=gettext_lazy("error"))
     def error_shown(self, row: FailedJob) -> str:
@@ -100,22 +110,22 @@ class FailedJobAdmin(ReadOnlyAdmin):
         return {
             "key_url": _key_url(request, row),
             "is_plain": row.digest is None,
-            "facts": _facts(row, now(request)),
+            "facts": _facts(request, row, now(request)),
             "events": attempts_beside(row, now(request)),
             "job_links": True,
             "sees_traceback": has(request, "view_traceback"),
-            "description": block(row.description),
+            "description": block(description_of(request, row.description)),
             "traceback": block(row.traceback) if has(request, "view_traceback") else "",
             "sees_payload": sees,
             "arguments": block(call_text(row.task, row.message)) if sees and row.digest is None else "",
         }
 
 
-def _facts(row: FailedJob, moment: Any) -> list[tuple[str, str]]:
+def _facts(request: HttpRequest, row: FailedJob, moment: Any) -> list[tuple[str, str]]:
     found = [
         (_("task"), shown(row.task)),
         (_("scope"), shown(row.scope)),
-        (_("key"), shown(row.key_text)),
+        (_("key"), shown(key_of(request, row))),
         (_("task id"), shown(row.task_id)),
         (_("attempt"), str(row.attempt)),
         (_("failed"), f"{at(row.at)} ({ago(row.at, moment)})"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin
@@ -11,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..encoding import decode_error
+from ..key_text import public_text
 from ..management.sentences import lease, what_next, why_not_run
 from ..message import pretty
 from ..models import DEAD, IdempotencyKey
@@ -25,6 +26,7 @@ from .progress import bar, state_and_progress
 from .readonly import ReadOnlyAdmin
 from .rows import has
 from .timeline import failures, refused, timeline
+from .visible import error_of, key_of
 from .window import Windowed, newest, of_state
 from .wording import ago, at, block, cell, dotted, reason_word, shown, state_word
 
@@ -43,6 +45,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
     )
     ordering = ("-created_at",)
     long_columns = ("message", "result")
+    hidden_columns = MappingProxyType({"key": "view_payload"})
     page_template = "admin/django_idempotent_tasks/key.html"
     row_actions = (Release, Cancel)
 
@@ -67,6 +70,11 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
     def key(self, row: IdempotencyKey) -> str:
         """The key as people know it."""
         return cell(row.key_text)
+
+    @admin.display(description=gettext_lazy("key"))
+    def key_hidden(self, row: IdempotencyKey) -> str:
+        """The key for who may not see arguments."""
+        return cell(public_text(row.key_text, row.digest))
 
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: IdempotencyKey) -> str:
@@ -93,10 +101,10 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
         calls = refused(row, moment)
         sees = has(request, "view_payload")
         return {
-            "answer": why_not_run(row, moment),
+            "answer": why_not_run(row, moment, error=error_of(request, row)),
             "next": shown(what_next(row, moment)),
             "letter_url": _letter_url(request, row),
-            "facts": facts(row, moment),
+            "facts": facts(request, row, moment),
             "events": timeline(row, jobs, moment),
             "refused": calls,
             "has_refused": bool(calls or row.duplicates),
@@ -116,7 +124,7 @@ def _letter_url(request: HttpRequest, row: IdempotencyKey) -> str:
     return reverse("admin:django_idempotent_tasks_deadletter_change", args=[row.pk])
 
 
-def facts(row: IdempotencyKey, moment: Any) -> Facts:
+def facts(request: HttpRequest, row: IdempotencyKey, moment: Any) -> Facts:
     """What the row says, for people."""
     held = row.state == State.RUNNING
     found = [
@@ -124,7 +132,7 @@ def facts(row: IdempotencyKey, moment: Any) -> Facts:
         (_("because"), reason_word(row.reason) if row.reason else ""),
         (_("task"), shown(row.task)),
         (_("scope"), shown(row.scope)),
-        (_("key"), shown(row.key_text)),
+        (_("key"), shown(key_of(request, row))),
         (_("digest"), str(row.digest)),
         (_("accepted call"), shown(row.task_id)),
         (_("holder"), shown(row.owner) if held else ""),
@@ -139,10 +147,10 @@ def facts(row: IdempotencyKey, moment: Any) -> Facts:
         (_("last attempt"), ago(row.started_at, moment) if row.started_at else ""),
         (_("inside external()"), _("yes") if row.in_external else ""),
         (_("progress"), bar(row) if row.progress else ""),
-        (_("error"), _error(row)),
+        (_("error"), _error(request, row)),
     ]
     return [(name, value) for name, value in found if value]
 
 
-def _error(row: IdempotencyKey) -> str:
-    return shown(decode_error(row.result)) if row.state in {State.FAILED, State.REVIEW} else ""
+def _error(request: HttpRequest, row: IdempotencyKey) -> str:
+    return shown(error_of(request, row)) if row.state in {State.FAILED, State.REVIEW} else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from django import forms
@@ -23,7 +25,7 @@ from ..selection import NOT_IN_A_COLUMN
 from .filters import EqualFilter
 from .ledger import alias
 from .paging import CappedPaginator
-from .rows import RowAction, act
+from .rows import RowAction, act, has
 from .window import Windowed
 from .wording import shown
 
@@ -77,6 +79,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     show_facets = admin.ShowFacets.NEVER
     #: Columns that a list does not read.
     long_columns: tuple[str, ...] = ()
+    #: Columns by the permission to see their values.
+    hidden_columns: Mapping[str, str] = MappingProxyType({})
     #: Rows that a filter without an index looks at.
     looked_at = WINDOW
     #: The template of one row's page; its context comes from :meth:`page`. Without one: the list only.
@@ -98,6 +102,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(alias())
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """Columns with what a person may not see are replaced by those that hide it."""
+        shown_to = {name for name, permission in self.hidden_columns.items() if not has(request, permission)}
+        return [f"{name}_hidden" if name in shown_to else str(name) for name in self.list_display]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG002
         return BoundedChangeList

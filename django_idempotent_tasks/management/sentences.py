@@ -18,8 +18,8 @@ from .pending import waits_for_its_eta
 from .text import harmless, since, span
 
 
-def why_not_run(row: IdempotencyKey, now: datetime) -> str:
-    """What another call of this key meets now, and whom."""
+def why_not_run(row: IdempotencyKey, now: datetime, *, error: str | None = None) -> str:
+    """What another call of this key meets now, and whom; ``error``: what may be told of the recorded one."""
     facts = {
         "call": harmless(row.task_id),
         "holder": harmless(row.owner),
@@ -29,7 +29,7 @@ def why_not_run(row: IdempotencyKey, now: datetime) -> str:
         "since": since(row.started_at, now),
         "ended": since(row.finished_at, now),
         "lease": lease(row, now),
-        "error": harmless(decode_error(row.result)),
+        "error": harmless(decode_error(row.result) if error is None else error),
     }
     return _WORDS[State(row.state)].now(row, now) % facts
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
+from ..key_text import public_text
 from ..states import State
 from .fields import MomentField
 
@@ -68,7 +69,7 @@ class IdempotencyKey(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.task} {self.key_text}"
+        return f"{self.task} {public_text(self.key_text, self.digest)}"
 
 
 class AnsweredCall(models.Model):

@@ -1,15 +1,33 @@
-"""A ledger without tables: the database's own error, with what to do about it."""
+"""A ledger whose tables are missing or refused: the database's own error, with what to do about it."""
 
 from __future__ import annotations
 
 from django.db import Error
 
-#: PostgreSQL's and MySQL's codes of a table that is not there.
-_SQLSTATE, _ERRNO = "42P01", 1146
+#: PostgreSQL's codes, and MySQL's, of a table that is not there and of a right that was not granted.
+_ABSENT, _REFUSED = frozenset({"42P01", 1146}), frozenset({"42501", 1142, 1143})
+
+
+def remedy(error: BaseException | None, alias: str) -> str:
+    """What to do about a table that is not there, or a right that is missing; empty for other errors."""
+    code = _code(error)
+    if code in _ABSENT or "no such table" in str(error):
+        return f"Are the ledger's tables there? Run 'manage.py migrate --database {alias}'."
+    if code in _REFUSED:
+        return (
+            f"The database account of {alias!r} lacks a right: grant it SELECT, INSERT, UPDATE and DELETE on"
+            " the ledger's tables, and on PostgreSQL USAGE on their sequences."
+        )
+    return ""
 
 
 def note_missing_tables(error: Error, alias: str) -> None:
-    """Add the remedy to an error that says that a table is not there; others are left as they are."""
-    state = getattr(error.__cause__, "sqlstate", None)
-    if state == _SQLSTATE or error.args[:1] == (_ERRNO,) or "no such table" in str(error):
-        error.add_note(f"Are the ledger's tables there? Run 'manage.py migrate --database {alias}'.")
+    """Add the remedy to an error that says that a table is not there, or refused; others are left alone."""
+    if said := remedy(error, alias):
+        error.add_note(said)
+
+
+def _code(error: BaseException | None) -> object:
+    if error is None:
+        return None
+    return getattr(error.__cause__, "sqlstate", None) or (error.args[0] if error.args else None)

@@ -145,7 +145,7 @@ def _malformed(secrets: Mapping[str, str], sample: Delivery) -> list[Delivery]:
     ]
     signed = [Delivery(tenant, body, sign(secrets[tenant], body), 400, {}) for body in refused]
     wrong_signature = Delivery(tenant, sample.body, sign("guessed", sample.body), 401, {})
-    wrong_tenant = Delivery("nobody", sample.body, sample.signature, 404, {})
+    wrong_tenant = Delivery("nobody", sample.body, sample.signature, 401, {})
     return [*signed, wrong_signature, wrong_tenant]
 
 

@@ -32,6 +32,7 @@ class PaymentEvent:
     amount: Decimal
     currency: str
     status: str
+    created: int = 0
 
 
 def parse_event(body: bytes) -> PaymentEvent:
@@ -40,7 +41,7 @@ def parse_event(body: bytes) -> PaymentEvent:
     kind = event.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
         raise MalformedEvent(f"type must be one of {', '.join(TYPES)}")
-    _timestamp(event)
+    created = _timestamp(event)
     data = _mapping(event.get("data"), "data")
     if data.get("status") != TYPES[kind]:
         raise MalformedEvent("data.status must agree with type")
@@ -51,6 +52,7 @@ def parse_event(body: bytes) -> PaymentEvent:
         amount=_amount(data),
         currency=_matching(data, "currency", CURRENCY),
         status=TYPES[kind],
+        created=created,
     )
 
 
@@ -71,10 +73,11 @@ def _mapping(value: object, name: str) -> dict[str, Any]:
     return value
 
 
-def _timestamp(event: dict[str, Any]) -> None:
+def _timestamp(event: dict[str, Any]) -> int:
     created = event.get("created")
     if type(created) is not int or not 0 <= created < LATEST:
         raise MalformedEvent("created must be a Unix time in seconds")
+    return int(created)
 
 
 def _matching(source: dict[str, Any], name: str, pattern: re.Pattern[str]) -> str:

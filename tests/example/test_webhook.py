@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ DATA = {
     "currency": "EUR",
     "status": "completed",
 }
-EVENT = {"id": "evt_1", "type": "payment.completed", "created": 1_790_000_000, "data": DATA}
+EVENT = {"id": "evt_1", "type": "payment.completed", "created": int(time.time()), "data": DATA}
 
 
 class Recorder:
@@ -41,6 +42,10 @@ class Recorder:
             raise self.error
         self.sent.append(options)
         return self
+
+    @property
+    def duplicate(self) -> bool:
+        return len(self.sent) > 1
 
     @property
     def id(self) -> str:
@@ -165,7 +170,9 @@ def test_a_malformed_event_is_refused_with_a_reason(tenant: Tenant, task: Record
     assert task.sent == []
 
 
-@pytest.mark.parametrize("signature", ["", "sha256=", "sha256=00", "ünlich", sign("guessed", event())])
+@pytest.mark.parametrize(
+    "signature", ["", "sha256=", "sha256=00", "ünlich", sign("guessed", event())], ids=range(5)
+)
 def test_a_wrong_signature_is_refused(tenant: Tenant, task: Recorder, signature: str) -> None:
     assert post(tenant, event(), signature=signature).status_code == 401
     assert task.sent == []
@@ -184,8 +191,18 @@ def test_the_signature_is_checked_before_the_body_is_read_as_json(tenant: Tenant
 
 
 @pytest.mark.parametrize("slug", ["nobody", "n" * 500])
-def test_an_unknown_tenant_is_not_found(tenant: Tenant, task: Recorder, slug: str) -> None:
-    assert post(tenant, event(), slug=slug).status_code == 404
+def test_an_unknown_tenant_is_answered_like_a_wrong_signature(
+    tenant: Tenant, task: Recorder, slug: str
+) -> None:
+    unknown, wrong = post(tenant, event(), slug=slug), post(tenant, event(), signature="sha256=00")
+    assert (unknown.status_code, unknown.content) == (wrong.status_code, wrong.content)
+    assert unknown.status_code == 401
+    assert task.sent == []
+
+
+@pytest.mark.parametrize("age", [4 * 86_400, -3600], ids=["old", "from the future"])
+def test_a_recorded_request_is_refused_by_its_age(tenant: Tenant, task: Recorder, age: int) -> None:
+    assert post(tenant, event(created=int(time.time()) - age)).status_code == 400
     assert task.sent == []
 
 
@@ -241,3 +258,13 @@ def test_an_event_and_its_key_are_written_together(tenant: Tenant) -> None:
     [key] = IdempotencyKey.objects.all()
     assert (row.task_id, key.task_id, again) == (task_id, task_id, task_id)
     assert (key.state, key.scope, key.key_text) == (State.PENDING, "acme", "evt_1")
+
+
+def test_an_event_whose_key_is_pruned_is_not_worked_on_again(tenant: Tenant) -> None:
+    first = json.loads(post(tenant, event()).content)["task"]
+    IdempotencyKey.objects.all().delete()
+
+    again = post(tenant, event())
+
+    assert (again.status_code, json.loads(again.content)["task"]) == (202, first)
+    assert not IdempotencyKey.objects.exists()

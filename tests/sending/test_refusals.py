@@ -289,3 +289,19 @@ def test_a_ledger_without_tables_is_an_error_that_says_what_to_run(alias: str, p
     assert error.value.__notes__ == [
         f"Are the ledger's tables there? Run 'manage.py migrate --database {alias}'."
     ]
+
+
+@pytest.mark.django_db(transaction=True, available_apps=APPS)
+def test_a_right_that_is_missing_is_not_taken_for_a_missing_table(post: Post) -> None:
+    with connections["default"].cursor() as cursor:
+        cursor.execute("CREATE ROLE idem_without_rights")
+        cursor.execute("SET ROLE idem_without_rights")
+        try:
+            with pytest.raises(DatabaseError) as error:
+                post.task(pay).delay(7)
+        finally:
+            cursor.execute("RESET ROLE")
+            cursor.execute("DROP ROLE idem_without_rights")
+    (said,) = error.value.__notes__
+    assert "grant it SELECT, INSERT, UPDATE and DELETE" in said
+    assert "migrate" not in said

@@ -168,3 +168,22 @@ def levels(caplog: pytest.LogCaptureFixture, task: str) -> list[int]:
         for record in caplog.records
         if "is a dead letter" in record.getMessage() and record.getMessage().startswith(task)
     ]
+
+
+class Forger(Exception):
+    """An error whose class says it lives in another line of the log."""
+
+
+Forger.__module__ = "shop\nERROR root: all is well\x1b[2J"
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_error_forges_no_line_of_the_log(till: Till, caplog: pytest.LogCaptureFixture) -> None:
+    @till.guarded()
+    def sell(self: Any, order: int) -> None:  # noqa: ARG001
+        raise Forger
+
+    till.deliver(sell, 7)
+    said = [record.getMessage() for record in caplog.records if record.name == "django_idempotent_tasks"]
+    assert said
+    assert all(line.isprintable() for line in said)

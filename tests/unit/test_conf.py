@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import ConfigurationError
-from django_idempotent_tasks.conf import Settings, parse
+from django_idempotent_tasks.conf import Settings, hmac_key, parse
 from django_idempotent_tasks.conf import settings as read_settings
 
 
@@ -24,6 +24,7 @@ from django_idempotent_tasks.conf import settings as read_settings
         ({"KEEP_CONNECTIONS": "yes"}, "True or False"),
         ({"MAX_CRASHES": 0}, "at least 1"),
         ({"MAX_PAYLOAD": -1}, "at least 0"),
+        ({"HMAC_KEY": "too short"}, "at least 16 characters"),
         (["LEASE"], "must be a dict"),
     ],
     ids=str,
@@ -50,3 +51,21 @@ def test_overridden_settings_are_read_again(settings: Any) -> None:
     assert read_settings().lease == 9
     settings.IDEMPOTENT_TASKS = {}
     assert read_settings().lease == 60
+
+
+def test_the_key_of_digests_outlives_a_rotation_of_the_secret_key(settings: Any) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "first", []
+    first = hmac_key()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "second", ["first"]
+    assert hmac_key() == first
+    settings.IDEMPOTENT_TASKS = {"HMAC_KEY": "k" * 16}
+    assert hmac_key() == "k" * 16
+
+
+def test_the_key_of_digests_is_quoted_nowhere() -> None:
+    secret = "s3cret" * 4
+    assert secret not in repr(parse({"HMAC_KEY": secret}))
+    for given in ("s3cret", secret.encode()):
+        with pytest.raises(ConfigurationError) as caught:
+            parse({"HMAC_KEY": given})
+        assert "s3cret" not in str(caught.value)

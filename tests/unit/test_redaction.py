@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from celery import current_app
 from django.core.checks import run_checks
 
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.message import Message, pretty
 from django_idempotent_tasks.redaction import arguments_of, call_of, call_text
 
 
@@ -83,6 +85,24 @@ def test_a_message_is_shown_without_the_calls_that_it_carries(settings: Any) -> 
     assert "4242" not in call_text("redacted.pay", text)
     assert call_text("redacted.pay", None) == "none"
     assert call_text("redacted.pay", "{}") == "not readable"
+
+
+def test_a_message_that_cannot_be_read_is_quoted_nowhere() -> None:
+    content = {"v": 1, "args": [{"__type__": "date", "__value__": "4242"}], "kwargs": {}, "options": {}}
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        Message.decode("redacted.pay", json.dumps(content))
+    assert "4242" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_is_nested_deeply_is_shown_in_bounded_space() -> None:
+    deep: Any = "4242"
+    for _ in range(200):
+        deep = [deep, *[7] * 200]
+    text = json.dumps({"v": 1, "args": [deep], "kwargs": {}, "options": {}})
+    assert len(json.dumps(deep, indent=2)) > 10 * len(text) > 1_000_000
+    for shown in (call_text("redacted.pay", text), pretty(text)):
+        assert len(shown) < 300_000
+        assert shown.endswith("too long to be shown.")
 
 
 def test_a_wrong_redact_is_an_error_that_says_what_to_write(settings: Any) -> None:

@@ -69,7 +69,8 @@ def _ledger(alias: str | None) -> LedgerStore:
 
 def _database_remedy(error: DatabaseError) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
+    noted = " ".join(getattr(error, "__notes__", ()))
     return (
-        f"The ledger's database did not do it ({first}). Is it up, and are its tables there"
-        " (manage.py migrate django_idempotent_tasks)?"
+        f"The ledger's database did not do it ({first})."
+        f" {noted or 'Is it up, and are its tables there (manage.py migrate django_idempotent_tasks)?'}"
     )
