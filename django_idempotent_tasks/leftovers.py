@@ -9,6 +9,7 @@ from django.db import Error as DatabaseError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from .altered import is_altered
 from .exceptions import TransactionLeftOpen
 from .stores.session import Session, session_of
 
@@ -43,11 +44,13 @@ class Watch:
         self._before.add(alias)
 
     def close(self) -> list[str]:
-        """Close what the next statement would not be committed on; where a transaction was open, by alias."""
+        """Close what the ledger cannot trust any more; where a transaction was open, by alias."""
         left = []
         for connection in self._watched():
-            session = Session.IDLE if connection.alias in self._before else session_of(connection)
-            if session is not Session.IDLE:
+            if connection.alias in self._before:
+                continue
+            session = session_of(connection)
+            if session is not Session.IDLE or (is_altered(connection) and not self._is_eager):
                 let_go(connection, session)
             if session is Session.OPEN:
                 left.append(connection.alias)
@@ -79,6 +82,8 @@ def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
     with suppress(Exception):  # of the driver: the server rolls back what is closed, somewhat later
         if session is Session.OPEN:
             connection.connection.rollback()
+        if is_altered(connection) and connection.vendor == "postgresql":
+            connection.connection.close()  # or a pool would hand it on
     with suppress(DatabaseError):
         connection.close()
         if connection.in_atomic_block:
@@ -96,5 +101,5 @@ def close_left_open(name: str) -> None:
                 name,
                 connection.alias,
             )
-        if session is not Session.IDLE:
+        if session is not Session.IDLE or is_altered(connection):
             let_go(connection, session)

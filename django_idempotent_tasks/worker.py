@@ -13,6 +13,7 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
+from . import altered
 from .checks import missing_tables, problems
 from .conf import settings
 from .leftovers import close_left_open
@@ -137,11 +138,12 @@ def keep_connections(app: Any) -> None:
 
 
 def watch_connections() -> None:
-    """After every task, guarded or not, roll back and close what it has left open on a connection.
+    """After every task, guarded or not, roll back and close what it has left open or altered.
 
     Celery's own close comes first where nothing keeps connections; it leaves an open ``atomic()`` block of
     Django's on record, in which everything that follows would be believed to be.
     """
+    altered.listen()
     signals.task_postrun.connect(_on_task_end, dispatch_uid=_UID)
 
 

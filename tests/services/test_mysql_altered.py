@@ -1,0 +1,21 @@
+"""On MariaDB or MySQL: what a task says to its session ends with the task."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.services.mysql import mark
+from tests.transactions.test_altered import MYSQL, _worker, each_kind, session_ends_with_its_task
+from tests.transactions.till import Counter, Till
+
+__all__ = ["_worker"]
+
+pytestmark = mark
+
+
+@each_kind
+@pytest.mark.parametrize("what", MYSQL)
+def test_what_is_said_to_a_session_ends_with_the_task(
+    till: Till, shop: Counter, what: str, *, guarded: bool
+) -> None:
+    session_ends_with_its_task(till, shop, MYSQL[what], guarded=guarded)
