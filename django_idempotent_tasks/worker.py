@@ -13,6 +13,7 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
+from . import redis_restart
 from .checks import missing_tables, problems
 from .conf import settings
 from .owner import renew_instance
@@ -47,6 +48,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
     if app is None:
         return
     install(app)
+    redis_restart.install()
     _hear_revoke()
     if settings().keep_connections and not _is_green(sender):
         keep_connections(app)
