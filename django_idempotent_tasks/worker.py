@@ -13,7 +13,7 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
-from . import altered
+from . import altered, redis_restart
 from .checks import missing_tables, problems
 from .conf import settings
 from .leftovers import close_left_open
@@ -49,6 +49,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
     if app is None:
         return
     install(app)
+    redis_restart.install()
     _hear_revoke()
     watch_connections()
     if settings().keep_connections and not _is_green(sender):
