@@ -27,6 +27,9 @@ _OF_CLASSES = frozenset(
 _READ: tuple[Callable[[Any], object], ...] = (
     str,
     repr,
+    bool,
+    hash,
+    lambda error: error == 0,
     lambda error: error.args,
     lambda error: error.__reduce_ex__(4),
 )

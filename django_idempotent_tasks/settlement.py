@@ -21,6 +21,7 @@ from .leftovers import let_go
 from .masking import masked, sensitive_texts
 from .message import Message
 from .outcomes import Claim, Entry, Failure
+from .presented import presentable
 from .relay import relay
 from .reschedule import give_back
 from .states import Reason, State
@@ -94,9 +95,9 @@ class Settlement:
 
     def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
         """FAILED or REVIEW with the recorded error."""
-        failure = self._failure(error, reason)
+        failure, told = self._failure(error, reason), presentable(error)  # receivers read it as they like
         self._move(
-            lambda ledger, claim: ledger.fail(claim, error, failure=failure, state=state, reason=reason)
+            lambda ledger, claim: ledger.fail(claim, told, failure=failure, state=state, reason=reason)
         )
 
     def _failure(self, error: BaseException, reason: Reason) -> Failure:

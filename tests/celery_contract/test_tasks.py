@@ -130,6 +130,43 @@ def test_a_retry_that_cannot_be_published_is_a_reject_without_requeue(app: Any, 
     assert error.requeue is False  # type: ignore[attr-defined]
 
 
+def test_a_retry_keeps_what_it_is_for_among_its_arguments_and_what_can_be_pickled_beside_it() -> None:
+    """Where we read what was raised."""
+
+    class Declined(ConnectionError):
+        def __init__(self, card: str, code: int) -> None:
+            super().__init__(f"{card}: {code}")
+
+    given = Declined("4111", 51)
+    retry: Any = Retry("later", given, 5)  # type: ignore[arg-type]  # the stubs' numbers are abstract
+    assert retry.args[1] is given
+    assert type(retry.exc) is ConnectionError
+
+
+def test_the_hooks_are_looked_up_in_the_class_and_called_around_the_call(app: Any, trace: Tracer) -> None:
+    """Where we put our question before them."""
+    called: list[str] = []
+
+    class Hooked(Task):  # type: ignore[type-arg]
+        abstract = True
+
+        def before_start(self, *_: Any) -> None:
+            called.append("before_start")
+
+        def on_success(self, *_: Any) -> None:
+            called.append("on_success")
+
+        def after_return(self, *_: Any) -> None:
+            called.append("after_return")
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            called.append("__call__")
+            return super().__call__(*args, **kwargs)
+
+    trace(define(app, base=Hooked, name="hooked")(answer))
+    assert called == ["before_start", "__call__", "on_success", "after_return"]
+
+
 def test_on_bound_is_called_at_creation_when_the_options_are_class_attributes(app: Any) -> None:
     bound: list[tuple[str, Any, Any]] = []
 

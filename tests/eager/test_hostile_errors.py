@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, cast
@@ -12,6 +13,7 @@ from celery.exceptions import Reject, Retry
 
 from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
+from django_idempotent_tasks.signals import key_failed
 from django_idempotent_tasks.states import Reason, State
 from tests.transactions.till import Till
 
@@ -170,8 +172,21 @@ def eagerly(task: Any, order: int) -> BaseException | None:
     return None
 
 
+@pytest.fixture
+def heard() -> Iterator[list[str]]:
+    """What a receiver of the project's makes of the errors that it is told of."""
+    told: list[str] = []
+
+    def read(error: BaseException, **_: object) -> None:
+        told.append("".join(traceback.format_exception(error)))
+
+    key_failed.connect(read)
+    yield told
+    key_failed.disconnect(read)
+
+
 @pytest.mark.parametrize("name", ERRORS)
-def test_a_claim_is_settled_whatever_its_error_does(till: Till, name: str) -> None:
+def test_a_claim_is_settled_whatever_its_error_does(till: Till, name: str, heard: list[str]) -> None:
     def sell(self: Any, order: int) -> NoReturn:  # noqa: ARG001
         error = ERRORS[name]()
         raise error
@@ -181,6 +196,8 @@ def test_a_claim_is_settled_whatever_its_error_does(till: Till, name: str) -> No
         job = FailedJob.objects.get(task=row.task)
         assert job.error, how
         assert len(job.traceback) < 100_000, how
+        assert heard.pop(), how
+        assert not heard, how
         assert type.__subclasscheck__(Exception, type(end)) or "eager" in how, "it would end the worker"
 
 

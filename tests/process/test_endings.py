@@ -26,6 +26,9 @@ FAILURES = {
     "nul": "ValueError",
     "endless chain": "ValueError",
     "long message": "ValueError",
+    "leaving": "Leaving",
+    "nameless": "Nameless",
+    "endless notes": "ValueError",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any, NoReturn
 
 from celery import current_task
@@ -29,6 +30,18 @@ class Unprintable(Exception):
 
     def __repr__(self) -> str:
         raise RuntimeError("repr")
+
+
+class Leaving(Exception):
+    """Whoever reads it ends the process."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> str:
+        raise SystemExit(3)
 
 
 class Needy(Exception):
@@ -134,6 +147,12 @@ def _chained(depth: int) -> Exception:
     return error
 
 
+def _noted() -> Exception:
+    error = ValueError("noted")
+    vars(error)["__notes__"] = cycle(["again"])
+    return error
+
+
 #: What a body may raise, by name.
 ERRORS: dict[str, Callable[[], BaseException]] = {
     "exit": lambda: SystemExit(3),
@@ -148,6 +167,9 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "recursion": _end_of_recursion,
     "nul": lambda: ValueError("a\0b \ud800 \U0001f600"),
     "endless chain": lambda: _chained(300),
+    "leaving": Leaving,
+    "nameless": type("Nameless", (Exception,), {"__module__": None}),
+    "endless notes": _noted,
     "long message": lambda: ValueError("x" * 30_000),
 }
 
