@@ -50,6 +50,8 @@ class Dialect(ABC):
     uuid_type: str
     #: Takes the key's lock until the transaction ends, if nobody has it; never waits.
     unheld: str
+    #: Bounds how long the server holds the transaction of a host that has vanished; always true.
+    bounded = "1 = 1"
     #: Locks what a query finds and passes over what others have locked.
     skip_locked = "FOR UPDATE SKIP LOCKED"
 
@@ -102,6 +104,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         before=_Before(dialect),
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
+        bounded=dialect.bounded,
         skip_locked=dialect.skip_locked,
         doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),

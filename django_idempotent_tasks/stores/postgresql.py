@@ -35,6 +35,7 @@ class PostgresDialect(Dialect):
     least = "least"
     uuid_type = "uuid"
     unheld = words.LOCKED
+    bounded = words.BOUNDED
 
     def table(self, model: type[Model]) -> str:
         """With its schema where the settings name one: a body may point the search path elsewhere."""
