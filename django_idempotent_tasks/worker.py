@@ -13,6 +13,7 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
+from . import heartbeat
 from .checks import missing_constraints, missing_tables, problems
 from .conf import settings
 from .owner import renew_instance
@@ -65,6 +66,14 @@ def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
         logger.critical("%s", problem)
     if found:
         raise SystemExit(1)
+    if _shares_its_process(instance):
+        heartbeat.stay_connected()
+
+
+def _shares_its_process(worker: Any) -> bool:
+    """Whether several bodies run in one process, each with a connection of its own."""
+    pool = get_implementation(getattr(worker, "pool_cls", None) or "prefork")
+    return bool(pool.is_green) or pool.__module__.endswith(".thread")
 
 
 def _lacking(app: Any) -> list[str]:
