@@ -1,4 +1,4 @@
-"""System checks, which read no database.
+"""System checks, which read no database, but for those of ``constraint_checks``.
 
 E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
 W006 options without effect, W007 a ledger a tenant, W008 words to beat without effect,
@@ -18,7 +18,7 @@ from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections
 
-from . import beat_checks
+from . import beat_checks, constraint_checks
 from .conf import settings
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, forgotten_options, left_out, left_over
@@ -52,6 +52,7 @@ def register() -> None:
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
     checks.register(check_tenants, "idempotent_tasks")
+    checks.register(constraint_checks.check_constraints, checks.Tags.database)
 
 
 def problems(app: Any) -> list[str]:
@@ -77,6 +78,11 @@ def missing_tables(app: Any) -> list[str]:
     return [
         f"The ledger's tables are not in the database {alias!r}. Run 'manage.py migrate --database {alias}'."
     ]
+
+
+def missing_constraints(app: Any) -> list[constraint_checks.Missing]:
+    """What the ledger's tables lack; as above nothing for an app without guarded tasks."""
+    return constraint_checks.missing_in(get_store()) if _guarded(app) else []
 
 
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from django.db import Error as DatabaseError
 
+from .line import Line
 from .outcomes import Claim, Entry
 from .progress import Progress
 from .states import State
-from .stores import LedgerStore, get_store
+from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -65,6 +66,7 @@ class Heart:
         self._held: set[_Held] = set()
         self._wakes: float | None = None
         self._thread: threading.Thread | None = None
+        self._line = Line()
 
     @contextmanager
     def holding(
@@ -100,6 +102,10 @@ class Heart:
     def _let_go(self, held: _Held) -> None:
         with self._changed:
             self._held.discard(held)
+
+    def stay_connected(self) -> None:
+        """Keep a connection from now on, for as long as the process lives."""
+        self._line.keep()
 
     def hurry(self, progress: Progress) -> None:
         """There is something to write, perhaps sooner than the next beat."""
@@ -144,7 +150,7 @@ class Heart:
         Who has lost its key, or was cancelled, hears of it here before its next beat.
         """
         try:
-            with get_store().side_connection() as store:
+            with self._line.store() as store:
                 for held in due:
                     if not held.progress.write(store, held.claim):
                         self._look(store, held)
@@ -167,7 +173,7 @@ class Heart:
                 self._after_failure(held, began)
 
     def _renew(self, due: list[_Held], began: float) -> None:
-        with get_store().side_connection() as store:
+        with self._line.store() as store:
             renewed = store.renew([held.claim for held in due])
             for held in due:
                 if held.claim.digest in renewed:
@@ -203,6 +209,8 @@ class Heart:
 
 
 _heart = Heart()
+#: Never let go: a driver would say goodbye on a connection that is the parent's.
+_inherited: list[Heart] = []
 
 
 def holding(
@@ -210,6 +218,15 @@ def holding(
 ) -> AbstractContextManager[None]:
     """Keep ``claim`` alive on this process's heart, and write its ``progress``; a context manager."""
     return _heart.holding(claim, on_lost, on_doubt, progress)
+
+
+def stay_connected() -> None:
+    """Let this process's heart keep a connection of its own, opened before any body can need it.
+
+    Where many bodies share a process (greenlets, threads), each with a connection of its own, they may take
+    all that the server has: the heart of them all would find none.
+    """
+    _heart.stay_connected()
 
 
 def hurry(progress: Progress) -> None:
@@ -220,6 +237,7 @@ def hurry(progress: Progress) -> None:
 def _new_heart() -> None:
     """Threads do not survive a fork, but the locks they held do: a child begins with a heart of its own."""
     global _heart  # noqa: PLW0603  one heart a process is the point
+    _inherited.append(_heart)
     _heart = Heart()
 
 

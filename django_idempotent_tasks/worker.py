@@ -13,8 +13,8 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
-from . import altered, redis_restart
-from .checks import missing_tables, problems
+from . import altered, heartbeat, redis_restart
+from .checks import missing_constraints, missing_tables, problems
 from .conf import settings
 from .leftovers import close_left_open
 from .owner import renew_instance
@@ -65,10 +65,29 @@ def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
     """Celery logs what a receiver raises and goes on; only SystemExit stops a worker."""
     app = getattr(instance, "app", None)
     found = [*problems(app), *missing_tables(app)] if app is not None else []
+    if app is not None and not found:
+        found = _lacking(app)
     for problem in found:
         logger.critical("%s", problem)
     if found:
         raise SystemExit(1)
+    if _shares_its_process(instance):
+        heartbeat.stay_connected()
+
+
+def _shares_its_process(worker: Any) -> bool:
+    """Whether several bodies run in one process, each with a connection of its own."""
+    pool = get_implementation(getattr(worker, "pool_cls", None) or "prefork")
+    return bool(pool.is_green) or pool.__module__.endswith(".thread")
+
+
+def _lacking(app: Any) -> list[str]:
+    """Which unique keys the ledger's tables lack; a missing index costs time, and is only told of."""
+    lacking = missing_constraints(app)
+    for each in lacking:
+        if not each.is_unique:
+            logger.warning("%s %s", each.text, each.remedy)
+    return [f"{each.text} {each.remedy}" for each in lacking if each.is_unique]
 
 
 def _on_revoked(

@@ -11,6 +11,7 @@ from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
 from ..beat.overview import Overview, overview
+from ..constraint_checks import missing_in
 from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
 from ..moments import database_now, exact, shifted
 from ..states import Category, State
@@ -59,7 +60,7 @@ class Status:
 def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
     """Look once. Findings are the exit code."""
     seen = look(store)
-    found = findings(seen)
+    found = [*_missing(store), *findings(seen)]
     facts = {
         "states": {state.name.lower(): _state_facts(seen, state) for state in State},
         "oldest_pending_seconds": _age(seen),
@@ -71,6 +72,12 @@ def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
         "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
     }
     return Report(facts, [*_lines(seen), *_finding_lines(found)], FINDINGS if found else FINE)
+
+
+def _missing(store: LedgerStore) -> list[Finding]:
+    return [
+        Finding("missing_constraint", Count(1), f"{each.text} {each.remedy}") for each in missing_in(store)
+    ]
 
 
 def look(store: LedgerStore) -> Status:

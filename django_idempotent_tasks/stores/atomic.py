@@ -19,7 +19,7 @@ ATOMIC_NEW = (
     f"INSERT INTO {{key}} ({statements.KEY_COLUMNS})"
     " SELECT %(digest)s, {after[kept]}, {after[retention]}, {now}, {now}, {now}, 1, 1, 0,"
     " 0, 7, 1, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
-    " %(owner)s, CAST(%(fingerprint)s AS {uuid}), NULL WHERE {unheld}"
+    " %(owner)s, CAST(%(fingerprint)s AS {uuid}), NULL WHERE {unheld} AND {bounded}"
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
 
@@ -40,10 +40,10 @@ _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
  WHERE {statements.OWN}
-   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}}
+   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}} AND {{bounded}}
 {_GRANTED}"""
 
-ATOMIC_OPEN = f"{_COMPLETED} WHERE {statements.OPEN} AND {{unheld}} {_GRANTED}"
+ATOMIC_OPEN = f"{_COMPLETED} WHERE {statements.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
 
 ATOMIC_ANEW = """
 SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,

@@ -52,6 +52,8 @@ class Dialect(ABC):
     unheld: str
     #: Compares two values of which either may be NULL.
     same: str
+    #: Bounds how long the server holds the transaction of a host that has vanished; always true.
+    bounded = "1 = 1"
     #: Locks what a query finds and passes over what others have locked.
     skip_locked = "FOR UPDATE SKIP LOCKED"
 
@@ -105,6 +107,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
         same=dialect.same,
+        bounded=dialect.bounded,
         skip_locked=dialect.skip_locked,
         doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),

@@ -36,6 +36,7 @@ class PostgresDialect(Dialect):
     uuid_type = "uuid"
     unheld = words.LOCKED
     same = "IS NOT DISTINCT FROM"
+    bounded = words.BOUNDED
 
     def table(self, model: type[Model]) -> str:
         """With its schema where the settings name one: a body may point the search path elsewhere."""

@@ -30,7 +30,7 @@ def _replace(anew: str, *, lock: str) -> str:
 
 CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
 
-ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} FOR UPDATE")
+ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} AND {bounded} FOR UPDATE")
 
 # SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock. The key's lock: an
 # atomic claim does not wait for the producer's end.
@@ -134,3 +134,21 @@ RESERVE_AMONG_MANY = _reserve(LOCKED, "true")
 RESERVE_UNLOCKED = _reserve(_may_lock("%(lock)s"), "true")
 SHARE_MANY = f"SELECT pg_advisory_xact_lock_shared({MANY})"
 LOCK = f"SELECT {LOCKED}"
+
+
+def _at_most(name: str, bound: int) -> str:
+    """Lower a limit of the connection's socket until the transaction ends; 0 is none, or a Unix socket."""
+    least = f"least(NULLIF(current_setting('{name}')::integer, 0), {bound})"
+    return f"set_config('{name}', {least}::text, true) IS NOT NULL"
+
+
+#: A host that vanishes closes no connection: the server asks it for a sign of life, in vain for at most
+#: 20 s, in a statement as well as between two, and then rolls back what it has open. The server's own
+#: defaults are those of its system, 2 h 11 min. Every role may set them; a server that is not on Linux
+#: may refuse the last one.
+BOUNDED = f"""
+({_at_most("tcp_keepalives_idle", 8)} AND {_at_most("tcp_keepalives_interval", 3)}
+ AND {_at_most("tcp_keepalives_count", 3)} AND {_at_most("tcp_user_timeout", 17_000)}
+ AND CASE WHEN current_setting('client_connection_check_interval') = '0' AND version() LIKE '%%linux%%'
+          THEN set_config('client_connection_check_interval', '2s', true) IS NOT NULL ELSE true END)
+"""

@@ -188,15 +188,19 @@ class TestAHeartbeat(Ledgers):
         assert not lost.is_set()
         assert self.complete(held.claim) is True
 
-    def test_that_finds_the_file_locked_for_a_whole_lease_gives_the_lease_up(self) -> None:
+    def test_that_finds_the_file_locked_for_a_whole_lease_doubts_the_lease_until_it_is_renewed(self) -> None:
         held, lost = self._held(renewed=-LEASE)
-        with self._ours(), self._locked_by_a_shell():
+        with self._ours():
+            with self._locked_by_a_shell():
+                Heart()._beat([held])
+            assert (self.doubts, lost.is_set()) == ([True], False)
             Heart()._beat([held])
-        assert lost.is_set()
+        assert (self.doubts, lost.is_set()) == ([True, False], False)
 
     def _held(self, *, renewed: int = 0) -> tuple[_Held, threading.Event]:
         lost, now = threading.Event(), time.monotonic()
-        return _Held(self.claimed(), lost.set, renewed=now + renewed, tried=now), lost
+        self.doubts: list[bool] = []
+        return _Held(self.claimed(), lost.set, self.doubts.append, renewed=now + renewed, tried=now), lost
 
     @staticmethod
     def _ours() -> override_settings:

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from django.db import connections
 
+from django_idempotent_tasks.models import IdempotencyKey
 from tests.support.processes import ROOT
 from tests.support.site import Site
 
@@ -20,6 +22,20 @@ def test_a_worker_refuses_to_start_and_says_what_to_change(own_site: Site) -> No
     assert worker.wait(within=60) != 0
     assert " ready." not in worker.text()
     assert "misconfigured: option 'lease' must be" in worker.text()
+
+
+def test_a_worker_refuses_a_ledger_that_has_lost_its_primary_key(own_site: Site) -> None:
+    table = IdempotencyKey._meta.db_table
+    with connections[own_site.rows.alias].cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey")
+    try:
+        worker = own_site.worker("keyless").launch()
+        assert worker.wait(within=60) != 0
+    finally:
+        with connections[own_site.rows.alias].cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (digest)")
+    assert " ready." not in worker.text()
+    assert f"The primary key (digest) of the table {table} is missing" in worker.text()
 
 
 def test_manage_check_reports_it_and_the_other_tasks_are_fine(own_site: Site) -> None:

@@ -6,7 +6,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
+from django.db import connections
 
+from django_idempotent_tasks.constraint_checks import missing
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
@@ -68,3 +70,18 @@ class TestMysql(StoreContract):
         for name in (*names, f"{names[0]} "):
             assert self.store().lead(name, holder=name, lease=60) is True
             assert self.store().lead(name, holder=f"{name} ", lease=60) is False
+
+
+def test_a_primary_key_that_is_gone_is_named_also_where_a_unique_index_has_taken_its_place() -> None:
+    table = IdempotencyKey._meta.db_table
+    store = get_store("mysql")
+    assert missing(store) == []
+    with connections["mysql"].cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} DROP PRIMARY KEY, ADD UNIQUE INDEX other (digest)")
+        try:
+            (lacking,) = missing(store)
+        finally:
+            cursor.execute(lacking.remedy.partition(", then ")[2])
+            cursor.execute(f"DROP INDEX other ON {table}")
+    assert lacking.text.startswith(f"The primary key (digest) of the table {table} is missing")
+    assert missing(store) == []

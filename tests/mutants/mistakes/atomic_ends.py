@@ -229,7 +229,7 @@ ATOMIC_POSTGRESQL = [
     ),
     Mutation(
         "an atomic run anew does not lock the key",
-        "AND {unheld} FOR UPDATE",
+        "AND {unheld} AND {bounded} FOR UPDATE",
         "FOR UPDATE",
         "an_atomic_claim_does_not_wait_for_another_one_of_the_key",
     ),
