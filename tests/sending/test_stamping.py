@@ -111,6 +111,8 @@ def test_a_class_behind_the_mixin_sees_calls_of_both_kinds(post: Post, reserve: 
 
 def test_a_queue_that_a_router_chooses_by_the_sender_is_kept(post: Post) -> None:
     def by_tenant(*_call: Any, **_more: Any) -> dict[str, str]:
+        if tenant.get() == "sweeper":
+            raise LookupError
         return {"queue": f"{post.queue}.{tenant.get()}"}
 
     post.app.conf.task_routes = (by_tenant,)
@@ -146,7 +148,7 @@ def test_an_error_of_a_class_reaches_the_caller_and_nothing_is_written(post: Pos
         abstract = True
 
         @property
-        def adds(self) -> Any:
+        def adds(self) -> Any:  # type: ignore[override]
             raise LookupError
 
     charge = post.task(base=Base)
@@ -159,7 +161,7 @@ def test_a_submit_passes_a_class_before_the_mixin(post: Post) -> None:
     class Base(IdempotentTask):
         abstract = True
 
-        def apply_async(self, *args: Any, headers: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        def apply_async(self, *args: Any, headers: Any = None, **options: Any) -> Any:
             result = super().apply_async(*args, headers={**(headers or {}), "front": "yes"}, **options)
             assert result.id
             return result
