@@ -42,9 +42,18 @@ class _Amqp:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._amqp: Any = app.amqp
+        #: Celery asks it for the route.
+        self.router = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._amqp, name)
+
+    def route(self, options: dict[str, Any], *call: Any) -> Any:
+        """Where it was sent to; the project's routers are asked where the sender's gave no answer."""
+        router = self._amqp.router
+        if options.get("queue") or options.get("exchange"):
+            return router.expand_destination(dict(options))
+        return router.route(options, *call)
 
     def send_task_message(self, producer: Any, name: str, message: Any, **options: Any) -> None:  # noqa: ARG002
         """Publish one message; ``options`` are those of Celery's ``send_task_message``."""

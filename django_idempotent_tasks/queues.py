@@ -33,7 +33,9 @@ class Depths:
         return self._known[name]
 
     def _queue_of(self, message: Message) -> str:
-        """As the sending itself asks the routers."""
+        """Where it was sent to before; else as the sending itself asks the routers."""
+        if isinstance(message.options.get("queue"), str):
+            return str(message.options["queue"])
         route: Any = self._app.amqp.router.route
         task = self._app.tasks.get(message.task)
         options = route(dict(message.options), message.task, list(message.args), dict(message.kwargs), task)

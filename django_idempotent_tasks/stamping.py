@@ -125,8 +125,9 @@ class Passage:
         options = {**given, **added}
         queue = routed.get("queue")
         name = getattr(queue, "name", "")
-        is_found = self._app.amqp.queues.get(name) is queue and name != self._app.conf.task_default_queue
-        if given.get("queue") is None and is_found:
+        amqp: Any = self._app.amqp
+        is_found = amqp.queues.get(name) is queue
+        if given.get("queue") is None and amqp.routes and is_found and not options.get("exchange"):
             options["queue"] = name
         return options
 
