@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,14 @@ def test_a_task_that_nothing_guards_leaves_no_transaction_to_the_calls_after_it(
     keeping.send(leaving.plain, key, how)
     innocent_calls_are_committed(keeping, key)
     assert keeping.rows.effects(key) == []
+
+
+@pytest.mark.parametrize("task", [leaving.leased, leaving.plain], ids=["leased", "unguarded"])
+def test_a_session_that_a_task_alters_is_not_handed_on(on_postgresql: Site, key: str, task: Any) -> None:
+    on_postgresql.send(task, key, "alter the session")
+    innocent_calls_are_committed(on_postgresql, key)
+    if task is leaving.leased:
+        on_postgresql.rows.wait_for(key, State.SUCCEEDED)
 
 
 def innocent_calls_are_committed(site: Site, key: str) -> None:

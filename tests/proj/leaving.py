@@ -28,6 +28,9 @@ def leave(key: str, how: str) -> str:
             with connection.cursor() as cursor:
                 cursor.execute("BEGIN")
             write(key)
+        case "alter the session":
+            with connection.cursor() as cursor:
+                cursor.execute("SET search_path = pg_catalog; SET statement_timeout = 1")
         case "autocommit":
             connection.set_autocommit(False)
             write(key)
