@@ -21,6 +21,7 @@ from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_
 from .context import Done, entered
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
+from .header import carried, carry
 from .hooks import mark_answered
 from .leftovers import Watch, refuse
 from .message import broker_is_away
@@ -229,12 +230,14 @@ class AtomicAttempt(Attempt):
         Not too often: who conflicts all the time is retried by the task's own policy, and fails by it.
         """
         conflict = None if is_decided(error) else self.conflict or conflict_behind(error)
-        times = times_met(self.request.headers)
+        own = carried(vars(self.request), task_name=self.task.name, task_id=self.request.id)
+        header = {} if own is None else own.header
+        times = times_met(header)
         if conflict is None or self.in_caller_transaction or self.request.is_eager or times >= LIMIT:
             return
         logger.info("%s met a conflict and is run again: %s", self.task.name, conflict)
         self.settlement.release()
-        self.request.headers = met_once_more(self.request.headers)
+        carry(self.request, met_once_more(header))
         come_back(self.task, seconds=wait_after(times))
 
     def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from .exceptions import LeaseLost, ManualReview, PermanentError
-from .message import CONFLICTS, HEADER
+from .message import CONFLICTS
+from .raised import args_of, cause_of, context_of, is_a, module_of_class, mro_of
 
 #: How often a message comes back for a conflict; then the task's retry policy decides, and ends it one day.
 LIMIT = 10
@@ -39,25 +40,24 @@ def conflict_behind(error: BaseException) -> BaseException | None:
         seen.add(id(link))
         if _is_conflict(link):
             return link
-        waiting += [each for each in (link.__cause__, link.__context__) if each is not None]
+        waiting += [each for each in (cause_of(link), context_of(link)) if each is not None]
     return None
 
 
 def is_decided(error: BaseException) -> bool:
     """Whether a body has said by its error what becomes of its work, or was told to stop."""
-    return not isinstance(error, Exception) or isinstance(error, _DECIDED)
+    return not is_a(error, Exception) or is_a(error, *_DECIDED)
 
 
-def times_met(headers: Mapping[str, Any] | None) -> int:
-    """How often a message has come back for a conflict, as its header says."""
-    header = (headers or {}).get(HEADER)
-    number = header.get(CONFLICTS) if isinstance(header, dict) else 0
+def times_met(header: Mapping[str, Any]) -> int:
+    """How often a message has come back for a conflict, as the header of its identity says."""
+    number = header.get(CONFLICTS)
     return number if type(number) is int and number > 0 else 0
 
 
-def met_once_more(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """The headers of the message that takes the place of one with these."""
-    return {**headers, HEADER: {**headers[HEADER], CONFLICTS: times_met(headers) + 1}}
+def met_once_more(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The header of the message that takes the place of one with this."""
+    return {**header, CONFLICTS: times_met(header) + 1}
 
 
 def wait_after(times: int) -> float:
@@ -68,7 +68,7 @@ def wait_after(times: int) -> float:
 
 def _is_conflict(error: BaseException) -> bool:
     """By the driver's own word; Django's error has it as its cause."""
-    homes = {str(kind.__module__).partition(".")[0] for kind in type(error).__mro__}
+    homes = {module_of_class(kind).partition(".")[0] for kind in mro_of(error)}
     if homes & {"psycopg", "psycopg2"}:
         return (getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)) in _SQLSTATES
-    return bool(homes & {"MySQLdb", "pymysql"}) and error.args[:1] == (_DEADLOCK,)
+    return bool(homes & {"MySQLdb", "pymysql"}) and args_of(error)[:1] == (_DEADLOCK,)

@@ -19,6 +19,7 @@ from django.db.models import Model, UniqueConstraint
 
 from . import migrations
 from .conf import settings
+from .exceptions import ConfigurationError
 from .stores import LedgerStore, get_store
 
 ID = "django_idempotent_tasks"
@@ -112,11 +113,15 @@ def missing(store: LedgerStore) -> list[Missing]:
 
 def check_constraints(*, databases: Any = None, **_kwargs: object) -> list[checks.CheckMessage]:
     """E005, W010: for ``manage.py check --database``. Says nothing while the database does not answer."""
+    try:
+        alias = settings().database
+    except ConfigurationError:  # E002 says so
+        return []
     return [
         checks.Error(each.text, hint=each.remedy, id=f"{ID}.E005")
         if each.is_unique
         else checks.Warning(each.text, hint=each.remedy, id=f"{ID}.W010")
-        for each in (missing_in(get_store()) if settings().database in (databases or ()) else [])
+        for each in (missing_in(get_store()) if alias in (databases or ()) else [])
     ]
 
 

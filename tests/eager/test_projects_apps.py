@@ -85,7 +85,7 @@ def test_annotations_set_our_options_beside_celery_s(app: Celery) -> None:
     task = maybe_evaluate(charge)
     assert (task.idempotency_policy.lease, task.rate_limit) == (30, "3/s")
     assert charge.delay(7, "a").get() == 7
-    assert charge.delay(7, "b").get()["key"] == "7"
+    assert charge.delay(7, "b").get()["key"] == "key=7"
 
 
 def test_a_wrong_annotation_is_that_task_s_error_only(app: Celery) -> None:

@@ -69,7 +69,7 @@ def test_functions_of_the_arguments_get_the_model_s_json(app: Celery) -> None:
     charge.delay(ORDER)
     charge.apply((ORDER,))
     assert seen == [{"number": 7, "day": "2026-01-02", "id": str(ORDER.id)}] * len(seen)
-    assert (only_row().key_text, only_row().scope) == ("7", "2026-01-02")
+    assert (only_row().key_text, only_row().scope) == ("key=7", "2026-01-02")
 
 
 def test_a_model_in_an_atomic_task_is_the_same_call_too(app: Celery) -> None:
