@@ -71,7 +71,7 @@ def _clocked_that_is_gone(task: PeriodicTask) -> None:
 
 
 def _start_that_no_date_holds(task: PeriodicTask) -> None:
-    text = {"postgresql": "infinity", "sqlite": "next Tuesday"}[connection.vendor]
+    text = {"postgresql": "infinity", "sqlite": "2026-02-30 12:00:00"}[connection.vendor]
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE django_celery_beat_periodictask SET start_time = %s WHERE id = %s", [text, task.pk]

@@ -84,12 +84,12 @@ def test_what_a_person_does_is_done_and_is_in_its_history(root: Client) -> None:
     assert root.post(url, form, follow=True).status_code == 200
     history = root.get(reverse(f"admin:{APP}_idempotencykey_history", args=[letter.pk]))
     assert "too late" in history.content.decode()
-    asked = root.post(
-        reverse(f"admin:{APP}_deadletter_changelist"),
-        {"action": "redrive_selected", "_selected_action": [str(letter.pk)]},
-        follow=True,
-    )
-    assert asked.status_code == 200
+    waits = DeadLetter.objects.exclude(pk=letter.pk).earliest("created_at")
+    for action in ("redrive_picked", "discard_picked"):
+        picked = {"action": action, "_selected_action": [str(waits.pk)]}
+        asked = root.post(reverse(f"admin:{APP}_deadletter_changelist"), picked, follow=True)
+        assert asked.status_code == 200
+        assert "reason" in asked.context["form"].fields, "the page that asks for a reason"
     assert (
         root.get(
             reverse(f"admin:{APP}_idempotencykey_changelist"), {"q": "x", "e": "1"}, follow=True
