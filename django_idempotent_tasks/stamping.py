@@ -16,6 +16,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.utils.saferepr import saferepr
 
+from .address import delayed
 from .backoff import delay_of
 from .exceptions import ConfigurationError
 from .message import Message, is_json, unsubscribed
@@ -205,6 +206,7 @@ def stamp(task: Any, send: Send, args: Any, kwargs: Any, task_id: str, options: 
     project's own classes raise, and ConfigurationError where they do not send.
     """
     passage = Passage(task.app, task.name, task_id)
+    options = delayed(task.app, dict(options), countdown=0)  # Celery takes no shorter one on quorum queues
     with unsubscribed(task.app.backend):
         send(args, kwargs, task_id=task_id, **{**options, **passage.options})
     return passage.message
