@@ -15,7 +15,7 @@ from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import clock, get_store
-from django_idempotent_tasks.sweeper import BITE, sweep_once
+from django_idempotent_tasks.sweeping import BITE, sweep_once
 
 #: Seconds by which the clock is moved, so that every reservation is due to be sent again.
 LATER = 4000

@@ -17,7 +17,8 @@ from ..moments import database_now
 from ..pruning import prune_bite
 from ..states import State
 from ..stores import LedgerStore
-from ..sweeper import BITE, DUTY, Sweeper, Swept, sweep_bite
+from ..sweeper import DUTY, Sweeper
+from ..sweeping import BITE, Swept, sweep_bite
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
 

@@ -12,7 +12,7 @@ import pytest
 from celery import Celery
 from django.core.management import CommandError
 
-from django_idempotent_tasks import sweeper
+from django_idempotent_tasks import sweeping
 from django_idempotent_tasks.management import sweep as module
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
@@ -97,7 +97,7 @@ def test_a_message_that_most_likely_still_waits_is_neither_sent_again_nor_counte
 def test_it_goes_on_until_nothing_is_due_however_small_the_bites(
     keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "BITE", 2)
+    monkeypatch.setattr(sweeping, "BITE", 2)
     monkeypatch.setattr(module, "BITE", 2)
     for number in range(7):
         keys.claimed(call(f"dead{number}"), lease=60)

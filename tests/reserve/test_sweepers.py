@@ -10,7 +10,8 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.sweeper import BITE, LEADER_LEASE
+from django_idempotent_tasks.sweeper import LEADER_LEASE
+from django_idempotent_tasks.sweeping import BITE
 from tests.reserve.programs import SWEEP, program
 from tests.reserve.shop import Shop
 from tests.support.broker import QUEUE

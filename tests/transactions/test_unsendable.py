@@ -15,7 +15,7 @@ from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import sweep_bite
+from django_idempotent_tasks.sweeping import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
