@@ -14,10 +14,12 @@ from celery import Celery
 from django.db import Error as DatabaseError
 
 from . import outage, signals
+from .bite import Bite
 from .hourly import count_hours
-from .pruning import prune_bite
+from .posting import BUDGET
+from .pruning import Tidied, Tidying
 from .stores import LedgerStore, get_store
-from .sweeping import BITE, sweep_once
+from .sweeping import BITE, Sweep, Swept
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -27,6 +29,9 @@ LEADER_LEASE = 10
 POLL = 3.0
 INTERVAL = 5.0
 TICK = 0.5
+#: Seconds after which a sweep goes on only once the lead was renewed, and for which it deletes.
+SWEEP_TIME = 2.5
+TIDY_TIME = 2.5
 #: Seconds between two looks for an hour that is over and not counted.
 COUNT_EVERY = 60.0
 
@@ -55,6 +60,8 @@ class Sweeper:
         self._stopped = threading.Event()
         self._leads = False
         self._count_at = 0.0
+        self._tidying = Tidying()
+        self._bite, self._budget = Bite(BITE), Bite(BUDGET)
         self._thread = threading.Thread(target=self._run, name="idempotent-sweeper", daemon=True)
 
     def start(self) -> None:
@@ -93,8 +100,8 @@ class Sweeper:
                 poll = now + POLL
                 self._leads = self._lead()
             if self._leads and now >= sweep:
-                sweep = now + INTERVAL
-                self._sweep()
+                behind = self._sweep()
+                sweep = now if behind else now + INTERVAL
 
     def _lead(self) -> bool:
         led = bool(self._guarded(self._asked_to_lead))
@@ -106,15 +113,36 @@ class Sweeper:
         outage.note(store)  # who stands by as well: the death of the leader is no outage
         return store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)
 
-    def _sweep(self) -> None:
-        while not self._stopped.is_set():
-            moved = self._guarded(lambda store: sweep_once(self.app, store, calm=outage.note(store)))
-            if not isinstance(moved, int) or moved < BITE:
-                break
-        self._guarded(prune_bite)
+    def _sweep(self) -> bool:
+        """Sweep, tidy up and count; whether more was left than the time allows."""
+        behind = self._free_and_send()
+        behind |= self._tidy()
         if time.monotonic() >= self._count_at:
             self._count_at = time.monotonic() + COUNT_EVERY
             self._guarded(count_hours)
+        return behind
+
+    def _free_and_send(self) -> bool:
+        sweep, end = Sweep(self.app, self._bite, self._budget), time.monotonic() + SWEEP_TIME
+        goes_on = True
+        while goes_on and not self._stopped.is_set() and time.monotonic() < end:
+            swept = self._guarded(lambda store: sweep.go_on(store, calm=outage.note(store)))
+            goes_on = isinstance(swept, Swept) and swept.goes_on
+        if sweep.has_left:
+            self._guarded(sweep.give_back)
+        return goes_on
+
+    def _tidy(self) -> bool:
+        """Delete for at most half of the time: claims beside it have the other half."""
+        tidying, end = self._tidying, time.monotonic() + TIDY_TIME
+        while not self._stopped.is_set():
+            done = self._guarded(tidying.go_on)
+            if not isinstance(done, Tidied) or not done.goes_on:
+                return False
+            if time.monotonic() >= end:
+                break
+            self._stopped.wait(done.pause)
+        return True
 
     def _guarded(self, work: object) -> object:
         """One bite: on a connection that lives as long as it, under the lock that a fork takes."""

@@ -1,192 +1,109 @@
-"""One bite of the sweeper: frees expired leases and sends again what is due."""
+"""A sweep, bite by bite: it frees expired leases and sends again what is due."""
 
 from __future__ import annotations
 
-import logging
-import time
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from celery import Celery
-from django.db import Error as DatabaseError
-from kombu.exceptions import OperationalError
 
 from . import doubted
+from .bite import Bite
 from .conf import settings
-from .message import Message
+from .moments import database_now
 from .outcomes import Due
-from .queues import Depths
-from .redrives import carry_on
-from .relay import bounded_connection, collapse
+from .posting import BUDGET, post
+from .redrives import carried
 from .states import State
 from .stores import LedgerStore
 from .stores.upkeep import LONGEST
-from .unsendable import LOOKS, give_up, is_unsendable
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 #: Rows of one state that one statement moves.
 BITE = 200
-#: How often a message that went out is left alone while its queue is not empty.
-HELD = 3
-#: Seconds after which a bite sends no more: forks wait for its end, and the leader's lease goes on.
-LONGEST_BITE = 3.0
+#: Duplicate attempts that one statement adds to their keys.
+SUM_BITE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What one bite did: the rows that it took, those of them that could not be sent, messages sent.
 
-    ``redriven`` is how many dead letters were looked at for redrive operations.
+    ``redriven`` is how many dead letters were looked at for redrive operations; ``goes_on`` whether
+    another bite may find something, which rows that could not be sent do not decide.
     """
 
     rows: list[Due]
     unsent: list[Due]
     sent: int
     redriven: int = 0
+    goes_on: bool = False
+
+
+@dataclass(slots=True)
+class Sweep:
+    """The bites of one sweep. It takes what was due when it began, so that it ends.
+
+    What one bite has no time to send is sent by the next, perhaps on other connections.
+    """
+
+    app: Celery
+    bite: Bite = field(default_factory=lambda: Bite(BITE))
+    budget: Bite = field(default_factory=lambda: Bite(BUDGET))
+    _until: datetime | None = None
+    _left: list[Due] = field(default_factory=list)
+
+    def go_on(self, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
+        """One bite. Raises what the database raises.
+
+        ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
+        """
+        if self._until is None:
+            self._until = database_now(store)
+        redriven = carried(store)
+        size = self.bite.size
+        rows, self._left = self._left, []
+        taken = [] if rows else self.bite.take(lambda size: self._taken(store, size, calm))
+        posted = post(rows or [row for row in taken or () if row.publish], self.app, store, self.budget)
+        for row in posted.unsent:
+            store.send_failed(row.digest, token=row.token)
+        self._left = posted.left
+        goes_on = bool(rows) or taken is None or len(taken) >= size or bool(self._left)
+        goes_on |= any(each.goes_on for each in redriven)
+        looked = sum(each.looked for each in redriven)
+        return Swept(rows or taken or [], posted.unsent, posted.sent, looked, goes_on)
 
     @property
-    def moved(self) -> int:
-        """How many rows need no further look now.
+    def has_left(self) -> bool:
+        """Whether it has taken rows that it has not sent."""
+        return bool(self._left)
 
-        Rows that could not be sent wait for the next sweep, or this one would never end.
-        """
-        return self.redriven + len(self.rows) - len(self.unsent)
+    def give_back(self, store: LedgerStore) -> None:
+        """End before everything is sent: what is left is due at once."""
+        left, self._left = self._left, []
+        for row in left:
+            store.send_failed(row.digest, token=row.token)
+
+    def _taken(self, store: LedgerStore, size: int, calm: int) -> list[Due]:
+        rows = store.sweep(bite=size, republish=settings().republish_after, calm=calm, until=self._until)
+        for row in rows:  # at once: no later sweep takes these rows, should anything below fail
+            if row.state is State.REVIEW:
+                doubted.tell(store, row.digest)
+        return rows
 
 
 def sweep_once(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> int:
     """Free and send one bite; how many rows need no further look now. Raises what the database raises."""
-    return sweep_bite(app, store, calm=calm).moved
+    swept = sweep_bite(app, store, calm=calm)
+    return swept.redriven + len(swept.rows) - len(swept.unsent)
 
 
 def sweep_bite(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
-    """Free and send one bite. Raises what the database raises.
+    """Free, send and sum one bite; what it has no time for is due at once.
 
-    ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
+    Raises what the database raises.
     """
-    redriven = carry_on(store)
-    rows = store.sweep(bite=BITE, republish=settings().republish_after, calm=calm)
-    for row in rows:  # at once: no later sweep takes these rows, should anything below fail
-        if row.state is State.REVIEW:
-            doubted.tell(store, row.digest)
-    unsent, sent = _send([row for row in rows if row.publish], app, store)
-    for row in unsent:
-        store.send_failed(row.digest, token=row.token)
-    store.sum_duplicates(bite=1000)
-    return Swept(rows, unsent, sent, redriven)
-
-
-def _send(rows: list[Due], app: Celery, store: LedgerStore) -> tuple[list[Due], int]:
-    """Send each row's message on one connection of its own; which could not be sent, and how many were."""
-    if not rows:
-        return [], 0
-    try:
-        post = _Post(app, store)
-    except Exception as error:  # noqa: BLE001  every transport has its own errors
-        logger.warning("The sweeper has no broker (%r); %d rows wait", error, len(rows))
-        return rows, 0
-    try:
-        return [row for row in rows if not post.send(row)], post.sent
-    finally:
-        post.close()
-
-
-class _Post:
-    """Sends the rows of one bite on one connection of its own; one bad row never stops the others.
-
-    A broker that is away or silent does: what is left waits for the next sweep, and forks for no more
-    than that.
-    """
-
-    def __init__(self, app: Celery, store: LedgerStore) -> None:
-        self.app = app
-        self.store = store
-        self.connection = bounded_connection(app)
-        self.depths = Depths(app, self.connection)
-        self.sent = 0
-        self._until = time.monotonic() + LONGEST_BITE
-
-    def send(self, row: Due) -> bool:
-        """Whether nothing is left to do for the row now."""
-        try:
-            message = Message.decode(row.task, row.message or "")
-        except ValueError as error:
-            return self._refused(row, error)
-        if row.state is State.RETRY:
-            message = message.started()
-        try:
-            return self._expired(row, message) or self._deliver(row, message)
-        except DatabaseError:
-            raise
-        except Exception as error:  # noqa: BLE001  every transport has its own errors
-            if is_unsendable(error):
-                return self._refused(row, error)
-            self._doubt(row, error)
-            return False
-
-    def _refused(self, row: Due, error: Exception) -> bool:
-        """A message that no broker was asked about: looked at less and less often, and then given up.
-
-        Another version, which perhaps runs beside this one, may be able to read or send it.
-        """
-        logger.error("%s cannot be sent: %r; it is given up after %d looks", row.task, error, LOOKS)
-        if row.sends >= LOOKS - 1:
-            give_up(self.store, row, error)
-        return True
-
-    def close(self) -> None:
-        """Give the connection up."""
-        with suppress(Exception):
-            self.connection.release()
-
-    def _deliver(self, row: Due, message: Message) -> bool:
-        """Whether the message is with the broker, as far as one can know."""
-        if time.monotonic() >= self._until:
-            return False
-        self._connect()
-        if not self._waits(row, message):
-            message.publish(self.app, connection=self.connection)
-            self.sent += 1
-            logger.info("%s was sent again by the sweeper (state %s)", row.task, row.state.name)
-        if message.is_sent_only:
-            self.store.sent([row.digest], token=row.token, retention=settings().retention)
-        return True
-
-    def _connect(self) -> None:
-        try:
-            self.connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
-        except Exception:
-            self._until = 0.0
-            raise
-
-    def _doubt(self, row: Due, error: Exception) -> None:
-        """After a failure: AMQP closes the channel that a row was refused on, others what they please."""
-        logger.warning("%s was not sent again: %r", row.task, error)
-        connection = self.connection
-        if isinstance(error, (OperationalError, *connection.connection_errors, *connection.channel_errors)):
-            collapse(connection)
-
-    def _expired(self, row: Due, message: Message) -> bool:
-        """A broker may drop an expired message without a word, and the key would be sent for ever."""
-        if not message.has_expired(now=self.app.now()):
-            return False
-        task_id = str(message.options.get("task_id"))
-        return self.store.expire(row.digest, task_id=task_id, window=settings().redelivery_window)
-
-    def _waits(self, row: Due, message: Message) -> bool:
-        """Whether a message that went out before most likely still waits in its queue.
-
-        A deep queue is not doubled. After ``HELD`` looks, each later than the one before, it is sent
-        all the same: the queue may be busy and the message lost.
-        """
-        return 1 <= row.sends <= HELD and self._depth(message) > 0
-
-    def _depth(self, message: Message) -> int:
-        """How many wait in its queue; none where the look fails, for which the message is not to blame."""
-        try:
-            return self.depths.of(message)
-        except Exception as error:  # noqa: BLE001  every transport has its own errors
-            logger.warning("The queue of %s was not looked into: %r", message.task, error)
-            collapse(self.connection)
-            self._connect()
-            return 0
+    sweep = Sweep(app)
+    swept = sweep.go_on(store, calm=calm)
+    sweep.give_back(store)
+    store.sum_duplicates(bite=SUM_BITE)
+    return swept

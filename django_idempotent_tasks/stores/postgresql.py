@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from uuid import UUID
 
 from django.db import OperationalError, transaction
@@ -154,8 +155,10 @@ class PostgresStore(AtomicSqlStore):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(words.CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
 
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish, "calm": calm}
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
         return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
     def sum_duplicates(self, *, bite: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -96,6 +97,7 @@ class SqliteDialect(Dialect):
     uuid_type = "char(32)"
     unheld = "1"
     same = "IS"
+    size = "length(CAST(message AS BLOB))"  # octet_length() is of 3.43
     skip_locked = ""
 
     def now(self) -> str:
@@ -176,8 +178,10 @@ class SqliteStore(AtomicSqlStore):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
 
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish, "calm": calm}
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
         with self._write():
             self._count(RECORD_FREED, parameters)
             return [due(row) for row in self._rows(SWEEP, parameters)]

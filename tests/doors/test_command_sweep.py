@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from queue import Empty
 from typing import Any
 from uuid import uuid4
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.django_db(
 )
 
 MESSAGE = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "%s"}}'
+#: No queue has a number for a name.
+BAD = MESSAGE.replace('{"task_id"', '{"queue": 5, "task_id"')
 
 
 @pytest.fixture
@@ -156,3 +160,19 @@ def test_without_a_celery_app_it_says_where_to_import_it(monkeypatch: pytest.Mon
     with pytest.raises(CommandError, match=r"__init__\.py of your project") as error:
         idem("sweep", "--once")
     assert error.value.returncode == 2
+
+
+@both
+def test_a_message_that_cannot_be_sent_keeps_no_lease_from_being_freed(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "BITE", 2)
+    monkeypatch.setattr(module, "BITE", 2)
+    bad = keys.claimed(replace(call("bad"), message=BAD % "bad"), lease=50)
+    for number in range(7):
+        keys.claimed(call(f"dead{number}"), lease=60)
+    _, seen = later(keys)
+    assert (seen["freed"], seen["sent"], len(arrived(app))) == (8, 7, 7)
+    pause = keys.row(bad).due_at
+    assert pause is not None
+    assert pause > keys.now(bad) + timedelta(seconds=400), "it is looked at later, and not at every sweep"

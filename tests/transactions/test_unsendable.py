@@ -37,6 +37,8 @@ UNSENDABLE = {
     "for an unknown serializer": stored(options={"serializer": "carrier-pigeon"}),
     "for an unknown compression": stored(options={"compression": "carrier-pigeon"}),
     "with an odd option": stored(options={"priority": {}, "queue": ["a"]}),
+    "for a queue whose name is a number": stored(options={"queue": 5}),
+    "with headers that are a list": stored(options={"headers": ["a"]}),
 }
 
 
