@@ -129,8 +129,9 @@ class PostgresStore(AtomicSqlStore):
         taken.count += 1  # the lock may be taken also where the row has changed
         return self._row(words.RESERVE_FINISHED, parameters)
 
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(words.CANCEL_WAITING, {"task_id": task_id, "window": window})
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
+        return self._count(template, named | {"window": window})
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1

@@ -142,8 +142,9 @@ class SqliteStore(AtomicSqlStore):
         is_closed = self.connection.closed_in_transaction  # Python's own error, were it asked then
         return None if is_closed or not self.connection.connection.in_transaction else False
 
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        template = CANCEL_WAITING.replace("TASK_IDS", listed)
+        return self._count(template, named | {"window": window})
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id, "window": window}) == 1

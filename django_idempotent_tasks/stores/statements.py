@@ -221,7 +221,7 @@ digest = %(digest)s AND state IN (1, 2, 3)
 """
 
 #: What a revoked or expired message ends: a call that waits to be run; one that runs is another matter.
-WAITING = "task_id = %(task_id)s AND state IN (1, 3)"
+WAITING = "task_id IN (TASK_IDS) AND state IN (1, 3)"
 UNSTARTED = "task_id = %(task_id)s AND digest = %(digest)s AND state = 1"
 
 #: An operator takes the key from its holder, whose completion is refused from now on. As after a death,
