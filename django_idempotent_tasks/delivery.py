@@ -22,7 +22,7 @@ from .exceptions import (
     StoreDown,
 )
 from .header import from_header, is_in_canvas, is_reserved, task_id_problem, to_header
-from .ledger import Answered, Ledger, Refusal, Refused, Waiting
+from .ledger import Answered, Ledger, OutOfDate, Refusal, Refused, Waiting
 from .message import AGAIN, HEADER, stored_text
 from .options import Policy
 from .outcomes import Answer, Call, Identity
@@ -31,6 +31,7 @@ from .replay import replay
 from .reschedule import come_back, give_back
 from .states import State
 from .stores import get_store
+from .turns import turn_of
 from .verdict import COMPLETED, IN_PROGRESS, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -84,6 +85,9 @@ class Delivery(ABC):
                 return self._recall(answer)
             case Refused() as refused:
                 return self._refused(call, refused)
+            case OutOfDate():
+                logger.info("%s: an out-of-date copy was dropped; the ledger has a later one", self.task.name)
+                raise Ignore
 
     # -- identity --
 
@@ -94,7 +98,10 @@ class Delivery(ABC):
         if problem is not None:
             msg = f"A task id of {self.task.name} {problem}."
             raise InvalidKey(msg)
-        return Call(self._identity(), self.task.name, task_id, None)
+        identity, request = self._identity(), self.request
+        header = (request.headers or {}).get(HEADER)
+        turn = None if request.is_eager else turn_of(header, vars(request))
+        return Call(identity, self.task.name, task_id, None, turn)
 
     def _stored(self, call: Call) -> Call:
         """The call with its message, to be sent again, where that may be kept."""

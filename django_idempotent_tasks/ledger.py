@@ -61,6 +61,11 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfDate:
+    """The row has the message of a later turn of this very call, which the sweeper would send."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """The call has the key and waits to be run."""
 
@@ -72,7 +77,7 @@ class Abandoned:
     """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
 
 
-Refusal = Waiting | Refused | Answered
+Refusal = Waiting | Refused | Answered | OutOfDate
 Outcome = Claimed | Refusal
 
 
@@ -148,6 +153,8 @@ class Ledger:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
             case Step.REUSED:
                 raise self._reused(call, entry)
+            case Step.STALE:
+                return OutOfDate()
             case _:
                 return Answered(answer)
 

@@ -16,6 +16,7 @@ from kombu.utils import json as wire
 
 from .address import address_of, delayed
 from .conf import settings
+from .turns import Turn, stored, turn_of
 
 VERSION = 1
 _PARTS = ("args", "kwargs", "options")
@@ -68,6 +69,11 @@ class Message:
         header = (self.options.get("headers") or {}).get(HEADER)
         return isinstance(header, dict) and header.get(SENT_ONLY) is True
 
+    @property
+    def turn(self) -> Turn:
+        """Which turn of its call it is."""
+        return turn_of((self.options.get("headers") or {}).get(HEADER), self.options)
+
     def started(self) -> Message:
         """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
         return Message.of(self.task, self.args, self.kwargs, self.options)
@@ -99,6 +105,7 @@ class Message:
         """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers)."""
         content = {
             "v": VERSION,
+            **stored(self.turn),  # at the beginning, where a statement finds it
             "args": list(self.args),
             "kwargs": dict(self.kwargs),
             "options": dict(self.options),

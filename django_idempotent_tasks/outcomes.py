@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from .states import Category, Reason, State
+from .turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One message that asks for the work of a key; ``message`` is its text to send again, or None."""
+    """One message that asks for the work of a key; ``message`` is its text to send again, or None.
+
+    ``turn`` is None where nothing was delivered: such a call is out of date for nobody.
+    """
 
     identity: Identity
     task: str
     task_id: str
     message: str | None
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Entry:
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
     nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
     dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
-    key is never open, whatever the time.
+    key is never open, whatever the time. ``turn`` is that of the stored message, None without one.
     """
 
     state: State
@@ -92,6 +97,7 @@ class Entry:
     no_message: bool = False
     is_discarded: bool = False
     in_external: bool = False
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from billiard.common import human_status
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # not in its stubs
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import doubted, signals, undone
+from . import doubted, revocations, signals, undone
 from .announce import announce
 from .conf import settings
 from .delivery import is_redelivered
@@ -78,6 +77,11 @@ class ParentHook:
             _for_dead_child(self, _Timeout(_failure(self, error)))
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
+    def revoked(self) -> Any:
+        """Whether the message is dropped as revoked: one that was redriven since is not."""
+        revocations.forget_for(self.id, self.request_dict)  # type: ignore[attr-defined]
+        return super().revoked()  # type: ignore[misc]
+
     def _success_was_stored(self) -> Any:
         """Celery drops the message of a lost child that had stored a success: a copy follows a chord's part.
 
@@ -119,15 +123,10 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
         window = settings().redelivery_window
         if expired:
             store.expire(identity.digest, task_id=request.id, window=window)
-        elif terminated or not _runs(store, identity.digest, request.id):
+        elif terminated or not revocations.is_beyond(store, identity.digest, request):
             store.cancel(identity.digest, window=window, task_id=request.id)
 
     breaker.guard(lambda: _on_own_connection(work))
-
-
-def _runs(store: LedgerStore, digest: UUID, task_id: str) -> bool:
-    entry = store.read(digest, task_id=task_id)
-    return entry is not None and entry.state is State.RUNNING and not entry.is_open
 
 
 def cancel_waiting(task_ids: Iterable[str]) -> None:
@@ -136,6 +135,7 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
     def work(store: LedgerStore) -> None:
         for task_id in task_ids:
             store.cancel_waiting(task_id, window=settings().redelivery_window)
+            revocations.heard(store, task_id)
 
     breaker.guard(lambda: _on_own_connection(work))
 

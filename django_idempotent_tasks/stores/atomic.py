@@ -36,7 +36,7 @@ _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
  WHERE digest = %(digest)s AND task_id = %(task_id)s
-   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}}
+   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {statements.OF_THIS_TURN} AND {{unheld}}
 {_GRANTED}"""
 
 ATOMIC_OPEN = f"{_COMPLETED} WHERE {statements.OPEN} AND {{unheld}} {_GRANTED}"

@@ -12,8 +12,11 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..conf import settings
 from ..outcomes import Answer, Call, Claim, Due, Entry, Grant
 from ..states import Reason, State
+from ..turns import OF_A_REDRIVE, patterns
+from ..turns import read as read_turn
 from . import statements
 from .absent import note_missing_tables
 from .base import LedgerStore
@@ -177,6 +180,7 @@ class SqlStore(LedgerStore):
             "task_id": call.task_id,
             "fingerprint": self.dialect.uuid(identity.fingerprint),
             "message": call.message,
+            **patterns(call.turn),
         }
 
     def _settle(self, template: str, claim: Claim, **values: object) -> bool:
@@ -207,6 +211,12 @@ class SqlStore(LedgerStore):
             raise
 
 
+def cancelling(window: int) -> Parameters:
+    """How long what is cancelled is remembered: what was a dead letter before, for as long as one."""
+    kept = max(window, settings().dead_letter_retention)
+    return {"window": window, "kept": kept, **OF_A_REDRIVE}
+
+
 def seen_as(entry: Entry) -> Parameters:
     """What a compare-and-set compares."""
     return {"seen": entry.token, "seen_state": int(entry.state)}
@@ -233,7 +243,7 @@ def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task_id, runner, owner, fingerprint, result = row[
         :11
     ]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external = row[11:]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external, head = row[11:]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
@@ -253,6 +263,7 @@ def _entry(row: Row) -> Entry:
         no_message=bool(no_message),
         is_discarded=bool(is_discarded),
         in_external=bool(in_external),
+        turn=read_turn(head),
     )
 
 
