@@ -62,6 +62,11 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfDate:
+    """The row has the message of a later turn of this very call, which the sweeper would send."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """The call has the key and waits to be run."""
 
@@ -73,7 +78,7 @@ class Abandoned:
     """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
 
 
-Refusal = Waiting | Refused | Answered
+Refusal = Waiting | Refused | Answered | OutOfDate
 Outcome = Claimed | Refusal
 
 
@@ -158,6 +163,8 @@ class Ledger:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
             case Step.REUSED | Step.MISMATCH:
                 raise self._reused(call, entry, verdict)
+            case Step.STALE:
+                return OutOfDate()
             case _:
                 return Answered(answer)
 

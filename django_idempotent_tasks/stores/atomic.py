@@ -40,7 +40,8 @@ _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
  WHERE {statements.OWN}
-   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}} AND {{bounded}}
+   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {statements.OF_THIS_TURN}
+   AND {{unheld}} AND {{bounded}}
 {_GRANTED}"""
 
 ATOMIC_OPEN = f"{_COMPLETED} WHERE {statements.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"

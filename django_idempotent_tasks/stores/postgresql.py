@@ -21,7 +21,7 @@ from .atomic import AtomicSqlStore
 from .dialect import Dialect
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
-from .sql import Parameters, Row, due
+from .sql import Parameters, Row, cancelling, due
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -129,10 +129,10 @@ class PostgresStore(AtomicSqlStore):
         return self._row(words.RESERVE_FINISHED, parameters)
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(words.CANCEL_WAITING, {"task_id": task_id, "window": window})
+        return self._count(words.CANCEL_WAITING, {"task_id": task_id} | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1
+        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(words.PRUNE, {"state": int(state), "bite": bite})
@@ -152,7 +152,7 @@ class PostgresStore(AtomicSqlStore):
         return words.RECORD_DUPLICATE
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(words.CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
+        return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
         parameters = {"bite": bite, "republish": republish, "calm": calm}

@@ -12,8 +12,11 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..conf import settings
 from ..outcomes import Answer, Call, Claim, Due, Entry, Grant, Identity
 from ..states import Reason, State
+from ..turns import OF_A_REDRIVE, patterns
+from ..turns import read as read_turn
 from . import statements
 from .absent import note_missing_tables
 from .base import LedgerStore
@@ -193,6 +196,7 @@ class SqlStore(LedgerStore):
             "task_id": call.task_id,
             "fingerprint": self.dialect.uuid(identity.fingerprint),
             "message": call.message,
+            **patterns(call.turn),
         }
 
     def _held(self, held: Sequence[Claim]) -> tuple[str, Parameters]:
@@ -231,6 +235,12 @@ class SqlStore(LedgerStore):
             raise
 
 
+def cancelling(window: int) -> Parameters:
+    """How long what is cancelled is remembered: what was a dead letter before, for as long as one."""
+    kept = max(window, settings().dead_letter_retention)
+    return {"window": window, "kept": kept, **OF_A_REDRIVE}
+
+
 def seen_as(entry: Entry) -> Parameters:
     """What a compare-and-set compares."""
     return {"seen": entry.token, "seen_state": int(entry.state)}
@@ -260,7 +270,8 @@ def to_grant(row: Row | None) -> Grant | None:
 def _entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task, scope = row[:8]
     task_id, runner, owner, fingerprint, result = row[8:13]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:21]
+    head = row[21]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
@@ -284,6 +295,7 @@ def _entry(row: Row) -> Entry:
         in_external=bool(in_external),
         answered_for=None if answered_for is None else float(answered_for),
         answers=bool(answers),
+        turn=read_turn(head),
     )
 
 

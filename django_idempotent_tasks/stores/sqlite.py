@@ -13,7 +13,7 @@ from ..states import State
 from . import clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
-from .sql import Parameters, Row, due
+from .sql import Parameters, Row, cancelling, due
 from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
@@ -141,10 +141,10 @@ class SqliteStore(AtomicSqlStore):
         return None if is_closed or not self.connection.connection.in_transaction else False
 
     def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(CANCEL_WAITING, {"task_id": task_id, "window": window})
+        return self._count(CANCEL_WAITING, {"task_id": task_id} | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id, "window": window}) == 1
+        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(PRUNE, {"state": int(state), "bite": bite})
@@ -174,7 +174,7 @@ class SqliteStore(AtomicSqlStore):
         return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
+        return self._count(CANCEL, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
         parameters = {"bite": bite, "republish": republish, "calm": calm}

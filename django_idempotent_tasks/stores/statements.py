@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..encoding import error_text
 from ..states import State
+from ..turns import HEAD
 
 KEY_COLUMNS = (
     "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"
@@ -58,21 +59,27 @@ RESERVE_NEW = (
 
 #: The row of this very call. Of its task and scope, too: a header may claim any digest.
 OWN = "digest = %(digest)s AND task_id = %(task_id)s AND task = %(task)s AND scope {same} %(scope)s"
+#: Whether the stored message is of the same turn as the delivered one: an earlier copy is not to run.
+OF_THIS_TURN = (
+    f"(message IS NULL OR (SUBSTR(message, 1, {HEAD}) LIKE %(turn)s"
+    f" AND SUBSTR(message, 1, {HEAD}) NOT LIKE %(other_turn)s))"
+)
 
 CLAIM_RESERVED = f"""
 UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767), sends = 0,
        owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, progress = NULL,
        started_at = {{now}}, open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
- WHERE {OWN} AND (state = 1 OR (state = 3 AND open_at <= {{now}}))
+ WHERE {OWN} AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {OF_THIS_TURN}
 RETURNING token, generation, attempts, crashes, reason
 """
 
-READ = """
+READ = f"""
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
-       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {now}, {opens_in},
-       EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
-       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {led_for}, l.expires_at > {now}
-  FROM {key} k LEFT JOIN {leader} l ON l.name = 'ledger' WHERE k.digest = %(digest)s
+       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {{now}}, {{opens_in}},
+       EXISTS (SELECT 1 FROM {{answered}} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
+       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, l.expires_at > {{now}},
+       SUBSTR(k.message, 1, {HEAD})
+  FROM {{key}} k LEFT JOIN {{leader}} l ON l.name = 'ledger' WHERE k.digest = %(digest)s
 """
 
 #: ``uncount`` 1: this start was counted as a crash before it began, and the row waits for nobody else.
@@ -208,9 +215,17 @@ UPDATE {{key}} SET sends = -1, due_at = CASE WHEN open_at > {{now}} THEN open_at
  WHERE {UNLOCKED} AND token = %(token)s AND state IN (1, 3)
 """
 
-CANCEL = """
-UPDATE {key} SET reason = 4, token = token + 1, owner = NULL, message = NULL, in_external = {false},
-       finished_at = {now}, open_at = NULL, due_at = {after[window]}, state = 6
+#: Whether a person has redriven it: it was a dead letter before.
+REDRIVEN = (
+    f"SUBSTR(message, 1, {HEAD}) LIKE %(redriven)s AND SUBSTR(message, 1, {HEAD}) NOT LIKE %(never_redriven)s"
+)
+
+#: What was a dead letter before keeps its message for as long as one.
+CANCEL = f"""
+UPDATE {{key}} SET reason = 4, token = token + 1, owner = NULL, in_external = {{false}},
+       due_at = CASE WHEN {REDRIVEN} THEN {{after[kept]}} ELSE {{after[window]}} END,
+       message = CASE WHEN {REDRIVEN} THEN message ELSE NULL END,
+       finished_at = {{now}}, open_at = NULL, state = 6
 """
 
 #: What can be cancelled: by key, and where a task id is given only what that call has or runs. Also the
