@@ -125,7 +125,8 @@ class Message:
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
-        options |= masked_reprs(task.idempotency_policy, request.args, request.kwargs)
+        policy = getattr(task, "idempotency_policy", None)  # a plain task has none
+        options |= {} if policy is None else masked_reprs(policy, request.args, request.kwargs)
         options["headers"] = {**beside(request), **(options["headers"] or {})}
         return cls.of(task.name, request.args, request.kwargs, options)
 

@@ -96,7 +96,7 @@ SELECT count(*) FROM summed
 RECORD_DUPLICATE = """
 INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
 SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
- WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
+ WHERE pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
 #: The lock that a transaction shares while it holds keys without a lock for each.
@@ -139,7 +139,7 @@ LOCK = f"SELECT {LOCKED}"
 def _at_most(name: str, bound: int) -> str:
     """Lower a limit of the connection's socket until the transaction ends; 0 is none, or a Unix socket."""
     least = f"least(NULLIF(current_setting('{name}')::integer, 0), {bound})"
-    return f"set_config('{name}', {least}::text, true) IS NOT NULL"
+    return f"pg_catalog.set_config('{name}', {least}::text, true) IS NOT NULL"
 
 
 #: A host that vanishes closes no connection: the server asks it for a sign of life, in vain for at most
@@ -150,5 +150,6 @@ BOUNDED = f"""
 ({_at_most("tcp_keepalives_idle", 8)} AND {_at_most("tcp_keepalives_interval", 3)}
  AND {_at_most("tcp_keepalives_count", 3)} AND {_at_most("tcp_user_timeout", 17_000)}
  AND CASE WHEN current_setting('client_connection_check_interval') = '0' AND version() LIKE '%%linux%%'
-          THEN set_config('client_connection_check_interval', '2s', true) IS NOT NULL ELSE true END)
+          THEN pg_catalog.set_config('client_connection_check_interval', '2s', true) IS NOT NULL
+          ELSE true END)
 """

@@ -21,8 +21,8 @@ RESERVATIONS = [
     ),
     Mutation(
         "a reservation is claimed by whoever comes",
-        "AND task_id = %(task_id)s AND (state = 1",
-        "AND %(task_id)s IS NOT NULL AND (state = 1",
+        "AND task_id = %(task_id)s AND task = %(task)s",
+        "AND %(task_id)s IS NOT NULL AND task = %(task)s",
         "a_reservation_is_not_claimed_by_another_call",
     ),
     Mutation(
