@@ -23,12 +23,12 @@ from .exceptions import (
 )
 from .header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
 from .hooks import mark_answered
-from .ledger import Answered, Ledger, OutOfDate, Refusal, Refused, Waiting
+from .ledger import Ledger
 from .leftovers import Watch
 from .message import AGAIN, stored_text
 from .misnamed import Misnamed
 from .options import Policy
-from .outcomes import Answer, Call
+from .outcomes import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
 from .owner import new_owner
 from .replay import replay
 from .reschedule import come_back, give_back

@@ -161,3 +161,56 @@ class Due:
     message: str | None
     publish: bool
     sends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The call may run."""
+
+    claim: Claim
+    took_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call may run later: its key is held or not due for ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Another call has the key."""
+
+    reason: str
+    holder: str
+    answer: Answer
+    opens_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """This very call ended earlier."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfDate:
+    """The row has the message of a later turn of this very call, which the sweeper would send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The call has the key and waits to be run."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
+
+
+Refusal = Waiting | Refused | Answered | OutOfDate
+Outcome = Claimed | Refusal

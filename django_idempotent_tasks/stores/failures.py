@@ -14,7 +14,8 @@ from ..failure import NAME_LIMIT
 from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
-from .sql import Parameters, SqlStore, is_token
+from .reading import Parameters, is_token
+from .sql import SqlStore
 from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.

@@ -15,8 +15,9 @@ from ..outcomes import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
 from .mysql_sweeps import MysqlSweepingStore
+from .reading import Parameters, Row
 from .session import IS_OPEN
-from .sql import Parameters, Row, cancelling
+from .sql import cancelling
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})

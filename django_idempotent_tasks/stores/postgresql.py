@@ -21,7 +21,8 @@ from .atomic import AtomicSqlStore
 from .dialect import Dialect
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
-from .sql import Parameters, Row, cancelling, due
+from .reading import Parameters, Row, due
+from .sql import cancelling
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3

@@ -10,10 +10,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Call, Claim, Due
 from ..states import State
-from . import clock, statements
+from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
-from .sql import Parameters, Row, cancelling, due
+from .reading import Parameters, Row, due
+from .sql import cancelling
 from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
@@ -27,22 +28,22 @@ INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, du
 SELECT digest, CASE replaced.which WHEN 0 THEN task_id ELSE runner_task_id END, generation, state, reason,
        result, strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds')
   FROM {{key}}, (SELECT 0 AS which UNION ALL SELECT 1) AS replaced
- WHERE {statements.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
+ WHERE {claiming.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
    AND strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds') > {{now}}
 ON CONFLICT (task_id, digest) DO NOTHING
 """
 
 CLAIM_FINISHED = f"""
-UPDATE {{key}} AS k {statements.ANEW} WHERE {statements.FINISHED}
+UPDATE {{key}} AS k {claiming.ANEW} WHERE {claiming.FINISHED}
 RETURNING token, generation, attempts, crashes, reason
 """
 
 RESERVE_FINISHED = f"""
-UPDATE {{key}} AS k {statements.RESERVED_ANEW} WHERE {statements.FINISHED} RETURNING token
+UPDATE {{key}} AS k {claiming.RESERVED_ANEW} WHERE {claiming.FINISHED} RETURNING token
 """
 
 ATOMIC_FINISHED = f"""
-UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {statements.FINISHED}
+UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {claiming.FINISHED}
 RETURNING token, generation, attempts, crashes, reason
 """
 
