@@ -26,7 +26,7 @@ CLAIM_NEW = (
 
 #: Calls that the ledger knew before they arrived (reserved, by beat, or retried), by their task id. What
 #: was claimed on arrival tells nothing: projects give one task id to several calls.
-KNOWN = "task_id = %(task_id)s AND task = %(task)s AND (started_at IS NULL OR started_at > created_at)"
+KNOWN = "task_id = %(known_id)s AND task = %(known_task)s AND (started_at IS NULL OR started_at > created_at)"
 
 #: Of a message without an identity: not where its call has a row under another key.
 UNKNOWN = f"NOT EXISTS (SELECT 1 FROM {{key}} WHERE {KNOWN})"
@@ -67,8 +67,8 @@ RETURNING token, generation, attempts, crashes, reason
 """
 
 READ = """
-SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
-       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {now}, {opens_in},
+SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope, k.task_id,
+       k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {now} AS is_open, {opens_in},
        EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
        k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external
   FROM {key} k WHERE k.digest = %(digest)s

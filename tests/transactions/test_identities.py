@@ -245,7 +245,7 @@ class Revoked:
 
     def __init__(self, id: str, headers: dict[str, Any]) -> None:  # noqa: A002
         self.id = id
-        self.args, self.kwargs = (7,), {}
+        self.args, self.kwargs = (7,), dict[str, Any]()
         vars(self).update(headers)
 
 

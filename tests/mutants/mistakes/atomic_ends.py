@@ -218,7 +218,7 @@ ATOMIC_POSTGRESQL = [
         " AND {unheld}",
         "",
         "an_atomic_claim_does_not_wait_for_another_one_of_the_key",
-        where="AND task_id = %(task_id)s\n",
+        where="AND scope {same} %(scope)s\n",
     ),
     Mutation(
         "an atomic takeover does not lock the key",
