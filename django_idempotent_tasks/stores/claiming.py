@@ -20,7 +20,7 @@ CLAIM_NEW = (
 
 #: Calls that the ledger knew before they arrived (reserved, by beat, or retried), by their task id. What
 #: was claimed on arrival tells nothing: projects give one task id to several calls.
-KNOWN = "task_id = %(task_id)s AND task = %(task)s AND (started_at IS NULL OR started_at > created_at)"
+KNOWN = "task_id = %(known_id)s AND task = %(known_task)s AND (started_at IS NULL OR started_at > created_at)"
 
 #: Of a message without an identity: not where its call has a row under another key.
 UNKNOWN = f"NOT EXISTS (SELECT 1 FROM {{key}} WHERE {KNOWN})"

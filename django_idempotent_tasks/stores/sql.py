@@ -37,7 +37,7 @@ class SqlStore(LedgerStore):
         return to_grant(self._row(template, self._claim_parameters(call, owner, lease)))
 
     def named(self, task: str, *, task_id: str) -> Identity | None:
-        row = self._row(claiming.NAMED, {"task": task, "task_id": task_id})
+        row = self._row(claiming.NAMED, {"known_task": task, "known_id": task_id})
         if row is None:
             return None
         digest, scope, key_text, fingerprint = row
@@ -194,6 +194,9 @@ class SqlStore(LedgerStore):
             "fingerprint": self.dialect.uuid(identity.fingerprint),
             "message": call.message,
             **patterns(call.turn),
+            # Again, since PostgreSQL finds a type for each parameter, and these are compared as well.
+            "known_task": call.task,
+            "known_id": call.task_id,
         }
 
     def _held(self, held: Sequence[Claim]) -> tuple[str, Parameters]:
