@@ -9,7 +9,8 @@ from timeit import Timer
 from typing import Any
 
 from django_idempotent_tasks.binding import Binder
-from django_idempotent_tasks.identity import KeyRules, identify
+from django_idempotent_tasks.identity import identify
+from django_idempotent_tasks.key_rules import KeyRules
 
 REPEATS = 5
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         TransientError,
     )
     from .filing import dead_letter
-    from .identity import TASK_ID
+    from .key_rules import TASK_ID
     from .lookup import get_key
     from .states import Category
     from .submission import Submission
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "TASK_ID": "identity",
+    "TASK_ID": "key_rules",
     "Category": "states",
     "IdempotentTask": "task",
     "IdempotentTaskMixin": "task",

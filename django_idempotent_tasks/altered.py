@@ -30,6 +30,8 @@ _SAID = re.compile(
 #: Saves the look at most statements: how they begin, and what they would have in them.
 _HARMLESS = ("select", "insert", "update", "delete", "with", "savepoint", "release", "rollback")
 _HARMFUL = (";", "set_config", "advisory_lock", "get_lock", "into temp")
+#: As our own statements spell it, whose settings all end with their transaction.
+_OURS = "pg_catalog.set_config"
 #: A text is looked at no further: what alters a session is short, and rows to insert are long.
 _LOOKED_AT = 1000
 _UID = "django_idempotent_tasks"
@@ -52,7 +54,7 @@ def alters(sql: object) -> bool:
 
     A search path is not counted where the setting SCHEMA makes our statements independent of it.
     """
-    text = (sql if isinstance(sql, str) else repr(sql))[:_LOOKED_AT]
+    text = (sql if isinstance(sql, str) else repr(sql))[:_LOOKED_AT].replace(_OURS, "")
     plain = text.lstrip().lower()
     if plain.startswith(_HARMLESS) and not any(word in plain for word in _HARMFUL):
         return False

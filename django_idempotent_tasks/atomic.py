@@ -13,9 +13,8 @@ from .atomic_attempt import PACE, AtomicAttempt, DatabaseGone
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .delivery import Delivery
 from .endings import struck_by
-from .ledger import Claimed, Refusal, Waiting
 from .message import AGAIN
-from .outcomes import Call, Claim, Grant
+from .outcomes import Call, Claim, Claimed, Grant, Refusal, Waiting
 from .states import Reason
 from .verdict import Step
 

@@ -6,8 +6,8 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject
 from django.db import Error as DatabaseError
@@ -16,9 +16,9 @@ from django.db.transaction import TransactionManagementError
 
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
-from .attempt import Attempt, Handle
+from .attempt import Attempt
 from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
-from .context import Done, entered
+from .context import entered
 from .endings import struck_by
 from .exceptions import LeaseLost, PermanentError
 from .header import carried, carry
@@ -45,27 +45,6 @@ class DatabaseGone(Exception):
     """The connection died under the transaction."""
 
 
-class AtomicHandle(Handle):
-    """What an atomic body sees."""
-
-    def external(self) -> AbstractContextManager[None]:
-        """Refused: a rollback cannot take an effect outside the database back."""
-        msg = "external() is for leased tasks: what happens outside the database is not rolled back."
-        raise RuntimeError(msg)
-
-    def complete(self) -> AbstractContextManager[Done]:
-        """Refused: the whole body is that transaction."""
-        msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."
-        raise RuntimeError(msg)
-
-    def progress(self, done: float, total: float | None = None, note: str = "") -> None:  # noqa: ARG002
-        """Refused: nobody sees the row before the commit."""
-        msg = (
-            'progress() is for leased tasks: nothing of an atomic body is seen before it ends. mode="leased"?'
-        )
-        raise RuntimeError(msg)
-
-
 class AtomicAttempt(Attempt):
     """The run of a claim that nobody else sees."""
 
@@ -78,7 +57,6 @@ class AtomicAttempt(Attempt):
         settlement = AtomicSettlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         settlement.seen = claim.token - 1
         super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
-        self.handle = AtomicHandle(self)
         self.watch = watch
         self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
         self.ignored: Ignore | None = None
@@ -89,6 +67,23 @@ class AtomicAttempt(Attempt):
         self.driver = ledger.store.connection.connection
         #: What kept the transaction from its commit, or may have.
         self.error: BaseException | None = None
+
+    def outside(self) -> NoReturn:
+        """Refused: a rollback cannot take an effect outside the database back."""
+        msg = "external() is for leased tasks: what happens outside the database is not rolled back."
+        raise RuntimeError(msg)
+
+    def completing(self) -> NoReturn:
+        """Refused: the whole body is that transaction."""
+        msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."
+        raise RuntimeError(msg)
+
+    def report(self, done: float, total: float | None = None, note: str = "") -> NoReturn:  # noqa: ARG002
+        """Refused: nobody sees the row before the commit."""
+        msg = (
+            'progress() is for leased tasks: nothing of an atomic body is seen before it ends. mode="leased"?'
+        )
+        raise RuntimeError(msg)
 
     def run_inside(self, args: Any, kwargs: Any) -> None:
         """Run the body and complete the key, before the commit."""

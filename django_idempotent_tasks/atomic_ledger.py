@@ -11,8 +11,8 @@ from django.db.transaction import TransactionManagementError
 
 from .conf import settings
 from .encoding import storable
-from .ledger import Claimed, Ledger
-from .outcomes import Call, Claim, Entry, Grant
+from .ledger import Ledger
+from .outcomes import Call, Claim, Claimed, Entry, Grant
 from .owner import new_owner
 from .states import Reason, State
 from .verdict import Step, Verdict

@@ -13,10 +13,11 @@ from celery.exceptions import Ignore, Reject, Retry
 from .address import to_its_queue
 from .backoff import delay_of, retry_after, retry_options
 from .conflicts import conflict_behind
-from .context import Done, downstream_key, entered
+from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .exceptions import LeaseLost, PoisonTask, UnreadableError
 from .failure import traceback_of
+from .handle import Handle
 from .header import with_identity
 from .judgement import Judgement, judge
 from .ledger import Ledger
@@ -37,42 +38,8 @@ _NAMING = ("idempotency_key", "scope")
 _FINAL = {Judgement.PERMANENT: Reason.PERMANENT, Judgement.REVIEW: Reason.IN_DOUBT}
 
 
-class Handle(ABC):
-    """``self.idempotency`` of a guarded run; see :class:`~.context.Idempotency`."""
-
-    lost = False
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        claim = attempt.claim
-        self.key = claim.call.identity.key_text
-        self.scope = claim.call.identity.scope
-        self.token = claim.token
-        self.attempt = claim.grant.attempts
-        self.previous_attempt_died = claim.grant.reason is Reason.OWNER_DIED
-
-    def downstream_key(self, purpose: str) -> str:
-        """The same in every attempt of this work."""
-        claim = self._attempt.claim
-        return downstream_key(claim.digest, claim.grant.generation, purpose)
-
-    @abstractmethod
-    def external(self) -> AbstractContextManager[None]:
-        """Around an effect outside the database."""
-
-    @abstractmethod
-    def complete(self) -> AbstractContextManager[Done]:
-        """A transaction whose commit also completes the key."""
-
-    @abstractmethod
-    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """How far the body is."""
-
-
 class Attempt(ABC):
     """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""
-
-    handle: Handle
 
     def __init__(
         self, task: Any, ledger: Ledger, claim: Claim, settlement: Settlement, *, in_caller_transaction: bool
@@ -91,6 +58,7 @@ class Attempt(ABC):
         #: What took this task's place, as its row keeps it.
         self.replacement: str | None = None
         self.is_replacing = False
+        self.handle = Handle(self)
 
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, instead of starting the body once more."""
@@ -105,6 +73,22 @@ class Attempt(ABC):
     def alias(self) -> str:
         """The ledger's database."""
         return self.ledger.store.connection.alias
+
+    def tells_lost(self) -> bool:
+        """What ``.lost`` says: whether another one has, or may have, the key."""
+        return False
+
+    @abstractmethod
+    def outside(self) -> AbstractContextManager[None]:
+        """What ``.external()`` does."""
+
+    @abstractmethod
+    def completing(self) -> AbstractContextManager[Done]:
+        """What ``.complete()`` does."""
+
+    @abstractmethod
+    def report(self, done: float, total: float | None = None, note: str = "") -> None:
+        """What ``.progress()`` does."""
 
     # -- the retry that a body asks for --
 

@@ -16,7 +16,8 @@ from . import rows
 from .conf import settings
 from .exceptions import InvalidKey
 from .header import task_id_problem
-from .identity import UNSET, stated_digest
+from .identity import stated_digest
+from .key_rules import UNSET
 from .message import is_rpc
 from .models import IdempotencyKey
 from .outcomes import Call, Identity

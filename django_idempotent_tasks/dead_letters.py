@@ -20,6 +20,7 @@ from .models import IdempotencyKey
 from .options import Policy
 from .states import Reason, State
 from .stores import LedgerStore
+from .turns import REDRIVEN
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -119,6 +120,7 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     headers = options.get("headers")
     if isinstance(headers, dict) and isinstance(headers.get(HEADER), dict):
         header = {name: value for name, value in headers[HEADER].items() if name != AGAIN}
+        header[REDRIVEN] = row.token + 1  # later than every copy, and than a revoke that workers remember
         options["headers"] = {**headers, HEADER: header}
     message = replace(message, options=options)
     if edited is not None:

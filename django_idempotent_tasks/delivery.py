@@ -23,18 +23,19 @@ from .exceptions import (
 )
 from .header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
 from .hooks import mark_answered
-from .ledger import Answered, Ledger, Refusal, Refused, Waiting
+from .ledger import Ledger
 from .leftovers import Watch
 from .message import AGAIN, stored_text
 from .misnamed import Misnamed
 from .options import Policy
-from .outcomes import Answer, Call
+from .outcomes import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
 from .owner import new_owner
 from .replay import replay
 from .reschedule import come_back, give_back
 from .states import Reason, State
 from .stores import get_store
 from .stores.absent import remedy
+from .turns import turn_of
 from .verdict import COMPLETED, IN_PROGRESS, MISMATCH, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -102,6 +103,9 @@ class Delivery(ABC):
                 return self._recall(answer)
             case Refused() as refused:
                 return self._refused(call, refused)
+            case OutOfDate():
+                logger.info("%s: an out-of-date copy was dropped; the ledger has a later one", self.task.name)
+                raise Ignore
 
     # -- identity --
 
@@ -112,7 +116,8 @@ class Delivery(ABC):
         if problem is not None:
             msg = f"A task id of {self.task.name} {problem}."
             raise InvalidKey(msg)
-        return self._named(task_id)
+        call = self._named(task_id)
+        return call if self.request.is_eager else replace(call, turn=turn_of(self.header, vars(self.request)))
 
     def _named(self, task_id: str) -> Call:
         """The call under the identity that travelled with its message, or one that is computed here.

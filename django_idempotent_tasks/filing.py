@@ -13,12 +13,11 @@ from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask
 from .failure import failure_of
 from .header import to_header
-from .identity import UNSET
 from .judgement import Judgement, category_of, judge
-from .ledger import Refused
+from .key_rules import UNSET
 from .message import HEADER, Message
 from .models import DeadLetter
-from .outcomes import Call, Claim, Failure
+from .outcomes import Call, Claim, Failure, Refused
 from .owner import new_owner
 from .raised import anew
 from .stamping import stamp

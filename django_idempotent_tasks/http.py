@@ -21,7 +21,7 @@ from django.views import View
 from . import jobs
 from .exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
 from .lookup import get_key
-from .models import DEAD, IdempotencyKey
+from .models import DEAD, AnsweredCall, IdempotencyKey
 from .states import LIVE, State
 
 HEADER = "Idempotency-Key"
@@ -209,24 +209,24 @@ class JobView(View):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().dispatch(request, *args, **kwargs)
-        except ObjectDoesNotExist:  # also where it may not be seen: who asks must not learn that it is there
+        except ObjectDoesNotExist:
             return problem(404, "not-found", "There is no such job, or it is not yours.")
         except DatabaseError:
             return problem(503, "ledger-down", "Ask again.", SOON)
 
-    def visible(self, request: HttpRequest, task_id: str) -> IdempotencyKey:
-        """The key of a call that this request may see; raises ``DoesNotExist``."""
-        key = jobs.find(task_id)
-        if key is None or not self.may_see(request, key):
-            raise IdempotencyKey.DoesNotExist
-        return key
+    def found(self, request: HttpRequest, task_id: str) -> IdempotencyKey | jobs.Replaced:
+        """The key of a call, or how it ended before a later call took its key; raises ``DoesNotExist``.
 
-    def replaced(self, request: HttpRequest, task_id: str) -> dict[str, Any] | None:
-        """How a call ended whose key a later one has; None where it is none, or not this request's to see."""
-        found = None if jobs.find(task_id) else jobs.find_replaced(task_id)
-        if found is None or not self.may_see(request, found[1]):
-            return None
-        return jobs.replaced_document(*found) | {"cancel_url": None}
+        An id that is unknown and one that this request may not see take the same statements: who asks
+        must not learn that it is there.
+        """
+        key = jobs.find(task_id)
+        if key is not None and self.may_see(request, key):
+            return key
+        replaced = jobs.find_replaced(task_id)
+        if key is None and replaced is not None and self.may_see(request, replaced[1]):
+            return replaced
+        raise IdempotencyKey.DoesNotExist
 
 
 class JobStatusView(JobView):
@@ -235,11 +235,9 @@ class JobStatusView(JobView):
     http_method_names = ["get", "head", "options"]
 
     def get(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        replaced = self.replaced(request, task_id)
-        if replaced is not None:
-            return JsonResponse(replaced)
-        key = self.visible(request, task_id)
-        headers = {"Cache-Control": "no-store"}
+        key, headers = self.found(request, task_id), {"Cache-Control": "no-store"}
+        if not isinstance(key, IdempotencyKey):
+            return JsonResponse(_replaced(*key), headers=headers)
         if key.state in LIVE:
             headers["Retry-After"] = str(jobs.look_after(key))
         return JsonResponse(job_document(key), headers=headers)
@@ -251,15 +249,18 @@ class JobCancelView(JobView):
     http_method_names = ["post", "options"]
 
     def post(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        replaced = self.replaced(request, task_id)
-        if replaced is not None:
-            return _over(replaced)
-        key = self.visible(request, task_id)
+        key = self.found(request, task_id)
+        if not isinstance(key, IdempotencyKey):
+            return _over(_replaced(*key))
         outcome = jobs.cancel(key)
         key.refresh_from_db()
         if outcome == "cancelled" or key.state == State.CANCELLED:
             return JsonResponse(job_document(key))
         return problem(409, outcome, "It cannot be cancelled any more.", job=job_document(key))
+
+
+def _replaced(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
+    return jobs.replaced_document(call, key) | {"cancel_url": None}
 
 
 def _over(job: dict[str, Any]) -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from . import rows
 from .conf import settings
@@ -27,17 +28,24 @@ LOOK = 3
 _WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
 
 
+#: How a call ended, and the key that a later call has.
+Replaced = tuple[AnsweredCall, IdempotencyKey]
+
+
 def find(task_id: str) -> IdempotencyKey | None:
     """The key of an accepted call; None where there is none, or the id can be none."""
     return None if task_id_problem(task_id) is not None else rows.of_call(task_id)
 
 
-def find_replaced(task_id: str) -> tuple[AnsweredCall, IdempotencyKey] | None:
-    """How a call ended whose key a later call has, and that key; None when nothing is known of it."""
+def find_replaced(task_id: str) -> Replaced | None:
+    """How a call ended whose key a later call has, and that key; None when nothing is known of it.
+
+    Two statements, whatever they find: how long the answer takes tells nothing.
+    """
     if task_id_problem(task_id) is not None:
         return None
     call = rows.ended(task_id)
-    key = call and rows.of_key(call.digest)
+    key = rows.of_key(UUID(int=0) if call is None else call.digest)
     return (call, key) if call and key else None
 
 

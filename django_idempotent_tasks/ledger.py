@@ -12,7 +12,23 @@ from .conf import settings
 from .exceptions import KeyMismatch, KeyReused
 from .misnamed import Misnamed, put_right
 from .options import Policy
-from .outcomes import Answer, Call, Claim, Entry, Failure, Grant
+from .outcomes import (
+    Abandoned,
+    Answer,
+    Answered,
+    Call,
+    Claim,
+    Claimed,
+    Entry,
+    Failure,
+    Grant,
+    Outcome,
+    OutOfDate,
+    Refusal,
+    Refused,
+    Reserved,
+    Waiting,
+)
 from .states import Reason, State
 from .stores import LedgerStore
 from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide
@@ -27,54 +43,6 @@ HOLD_PACE = 0.05
 SENDER = "sender"
 
 _TRIES = frozenset({Step.INSERT, Step.RESERVED, Step.OPEN, Step.REOPEN, Step.OWN})
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """The call may run."""
-
-    claim: Claim
-    took_over: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The call may run later: its key is held or not due for ``seconds``."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Another call has the key."""
-
-    reason: str
-    holder: str
-    answer: Answer
-    opens_in: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """This very call ended earlier."""
-
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """The call has the key and waits to be run."""
-
-    token: int
-
-
-@dataclass(frozen=True, slots=True)
-class Abandoned:
-    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
-
-
-Refusal = Waiting | Refused | Answered
-Outcome = Claimed | Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +126,8 @@ class Ledger:
                 return Refused(verdict.reason, entry.task_id, answer, entry.opens_in)
             case Step.REUSED | Step.MISMATCH:
                 raise self._reused(call, entry, verdict)
+            case Step.STALE:
+                return OutOfDate()
             case _:
                 return Answered(answer)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import rows
-from .identity import UNSET, stated_digest
+from .identity import stated_digest
+from .key_rules import UNSET
 from .models import IdempotencyKey
 
 

@@ -19,6 +19,7 @@ from .conf import settings
 from .lost_keys import lost_key
 from .masking import masked_reprs
 from .publication import as_stored
+from .turns import Turn, stored, turn_of
 from .unreadable import Unreadable, indented, parsed
 
 VERSION = 1
@@ -83,6 +84,11 @@ class Message:
         own = (self.options.get("headers") or {}).get(HEADER)
         return isinstance(own, dict) and own.get(SENT_ONLY) is True
 
+    @property
+    def turn(self) -> Turn:
+        """Which turn of its call it is."""
+        return turn_of((self.options.get("headers") or {}).get(HEADER), self.options)
+
     def started(self) -> Message:
         """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
         kept = Message.of(self.task, self.args, self.kwargs, self.options)
@@ -119,7 +125,8 @@ class Message:
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
-        options |= masked_reprs(task.idempotency_policy, request.args, request.kwargs)
+        policy = getattr(task, "idempotency_policy", None)  # a plain task has none
+        options |= {} if policy is None else masked_reprs(policy, request.args, request.kwargs)
         options["headers"] = {**beside(request), **(options["headers"] or {})}
         return cls.of(task.name, request.args, request.kwargs, options)
 
@@ -131,6 +138,7 @@ class Message:
         """
         content = {
             "v": VERSION,
+            **stored(self.turn),  # at the beginning, where a statement finds it
             "args": list(self.args),
             "kwargs": dict(self.kwargs),
             "options": dict(self.options),

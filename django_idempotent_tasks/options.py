@@ -15,7 +15,7 @@ from .binding import Binder
 from .conf import hmac_key, settings
 from .durations import whole_seconds
 from .exceptions import ConfigurationError
-from .identity import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
+from .key_rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
 from .spelling import nearest
 
 Errors = tuple[type[BaseException], ...]

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from .states import Category, Reason, State
+from .turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Call:
 
     ``named_here``: it arrived without an identity, which was computed from its arguments. Where the
     ledger knows the call by its task id, the key is that row's.
+    ``turn`` is None where nothing was delivered: such a call is out of date for nobody.
     """
 
     identity: Identity
@@ -36,6 +38,7 @@ class Call:
     task_id: str
     message: str | None
     named_here: bool = False
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Entry:
     dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
     key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
     have noted without a gap that the ledger answers, None where none ever has, and whether they do now.
+    ``turn`` is that of the stored message, None without one.
     """
 
     state: State
@@ -102,6 +106,7 @@ class Entry:
     in_external: bool = False
     answered_for: float | None = None
     answers: bool = False
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +163,56 @@ class Due:
     size: int | None
     publish: bool
     sends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The call may run."""
+
+    claim: Claim
+    took_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call may run later: its key is held or not due for ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Another call has the key."""
+
+    reason: str
+    holder: str
+    answer: Answer
+    opens_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """This very call ended earlier."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfDate:
+    """The row has the message of a later turn of this very call, which the sweeper would send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The call has the key and waits to be run."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
+
+
+Refusal = Waiting | Refused | Answered | OutOfDate
+Outcome = Claimed | Refusal

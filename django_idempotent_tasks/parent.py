@@ -11,7 +11,7 @@ from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined] 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import undone
+from . import revocations, undone
 from .breaker import breaker, on_own_connection
 from .conf import settings
 from .deaths import Crash, Ending, Killed, Stopped, Timeout, announce_end
@@ -60,6 +60,11 @@ class ParentHook:
             _for_dead_child(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
+    def revoked(self) -> Any:
+        """Whether the message is dropped as revoked: one that was redriven since is not."""
+        revocations.forget_for(self.id, self.request_dict, task=self.task.name)  # type: ignore[attr-defined]
+        return super().revoked()  # type: ignore[misc]
+
     def _success_was_stored(self) -> Any:
         """Celery drops the message of a lost child that had stored a success: a copy follows a chord's part.
 
@@ -104,7 +109,7 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
             return
         if expired:
             store.expire(digest, task_id=request.id, window=window)
-        elif terminated or entry.state is not State.RUNNING or entry.is_open:
+        elif terminated or not revocations.is_beyond(entry, request, task=sender.name):
             store.cancel(digest, window=window, task_id=request.id)
 
     breaker.guard(lambda: on_own_connection(work))
@@ -127,6 +132,7 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
     def work(store: LedgerStore) -> None:
         for some in _parts(list(task_ids)):
             store.cancel_waiting(some, window=settings().redelivery_window)
+            revocations.heard(store, some)
 
     breaker.guard(lambda: on_own_connection(work))
 

@@ -16,10 +16,10 @@ from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
 from .fallback import run_here, runs_here
 from .header import from_header, is_in_canvas, to_header
-from .ledger import Ledger, Refused
+from .ledger import Ledger
 from .message import Message
 from .options import Policy
-from .outcomes import Call
+from .outcomes import Call, Refused
 from .relay import relay
 from .states import State
 from .stores import get_store

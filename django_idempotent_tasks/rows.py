@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, When
 
 from .conf import settings
 from .models import AnsweredCall, IdempotencyKey
@@ -58,5 +58,5 @@ def _narrowed(
 
 
 def _present(rows: QuerySet[IdempotencyKey]) -> IdempotencyKey | None:
-    """The one that no other has taken the place of."""
-    return rows.exclude(reason=Reason.REPLACED).first() or rows.first()
+    """The one that no other has taken the place of; one statement, whatever is found."""
+    return rows.order_by(Case(When(reason=Reason.REPLACED, then=1), default=0)).first()

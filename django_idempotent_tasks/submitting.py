@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .exceptions import ConfigurationError
 from .identified import IdentifiedTask
-from .identity import UNSET
+from .key_rules import UNSET
 
 if TYPE_CHECKING:
     from .submission import Submission

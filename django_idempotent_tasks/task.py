@@ -17,7 +17,7 @@ from .eager import is_applied_by_a_canvas
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .header import sends_a_canvas
-from .identity import UNSET
+from .key_rules import UNSET
 from .masking import masked_reprs
 from .message import HEADER
 from .options import Policy, read_policy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .outcomes import Call, Entry
-from .states import Reason, State
+from .states import LIVE, Reason, State
 
 
 class Step(Enum):
@@ -23,6 +23,7 @@ class Step(Enum):
     RECALL = "recall"
     ANSWER = "answer"
     CANCELLED = "cancelled"
+    STALE = "stale"
     REUSED = "reused"
     MISMATCH = "mismatch"
 
@@ -64,7 +65,7 @@ def decide(entry: Entry | None, call: Call, *, owner: str, on_failed: str) -> Ve
     if entry.state is State.RUNNING and entry.owner == owner:
         return Verdict(Step.OWN)
     if call.task_id in {entry.task_id, entry.runner_task_id}:
-        return _same_call(entry)
+        return Verdict(Step.STALE) if _is_out_of_date(entry, call) else _same_call(entry)
     return _other_call(entry, call, on_failed=on_failed)
 
 
@@ -75,6 +76,15 @@ def is_foreign(entry: Entry, call: Call) -> bool:
     them, and ``key_text`` is only a form of it for people.
     """
     return entry.task != call.task or entry.scope != call.identity.scope
+
+
+def _is_out_of_date(entry: Entry, call: Call) -> bool:
+    """Whether the row has the message of a later turn of the very call: a retry, or what a person redrove.
+
+    Who took the key over has stored a message of its own, whose turns are counted anew.
+    """
+    is_live = entry.state in LIVE and call.task_id == (entry.runner_task_id or entry.task_id)
+    return is_live and call.turn is not None and entry.turn is not None and call.turn < entry.turn
 
 
 def _same_call(entry: Entry) -> Verdict:

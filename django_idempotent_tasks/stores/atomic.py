@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 from ..outcomes import Call, Claim, Entry, Grant
 from ..states import Reason
-from . import statements
+from . import claiming
 from .hourly import HourlySqlStore
-from .sql import Parameters, Row, seen_as, to_grant
+from .reading import Parameters, Row, seen_as, to_grant
 from .transactions import transaction_on
 
 # ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
 # uncommitted UPDATE of one.
 ATOMIC_NEW = (
-    f"INSERT INTO {{key}} ({statements.KEY_COLUMNS})"
+    f"INSERT INTO {{key}} ({claiming.KEY_COLUMNS})"
     " SELECT %(digest)s, {after[kept]}, {after[retention]}, {now}, {now}, {now}, 1, 1, 0,"
     " 0, 7, 1, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
     " %(owner)s, CAST(%(fingerprint)s AS {uuid}), NULL WHERE {unheld} AND {bounded}"
@@ -24,7 +24,7 @@ ATOMIC_NEW = (
 )
 
 ATOMIC_UNNAMED = ATOMIC_NEW.replace(
-    " WHERE {unheld}", f" FROM (SELECT 1 AS one) AS always WHERE {statements.UNKNOWN} AND {{unheld}}"
+    " WHERE {unheld}", f" FROM (SELECT 1 AS one) AS always WHERE {claiming.UNKNOWN} AND {{unheld}}"
 )
 
 # The reason "owner died" stays until the completion: the body may ask whether it was so.
@@ -39,11 +39,12 @@ UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)
 _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
- WHERE {statements.OWN}
-   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {{unheld}} AND {{bounded}}
+ WHERE {claiming.OWN}
+   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {claiming.OF_THIS_TURN}
+   AND {{unheld}} AND {{bounded}}
 {_GRANTED}"""
 
-ATOMIC_OPEN = f"{_COMPLETED} WHERE {statements.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
+ATOMIC_OPEN = f"{_COMPLETED} WHERE {claiming.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
 
 ATOMIC_ANEW = """
 SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,

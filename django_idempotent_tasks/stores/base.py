@@ -57,12 +57,16 @@ class LedgerStore(Upkeep):
     def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
         """Claim what this very call reserved, or retries and is due; None when it is not so.
 
-        Also None where the row is that of another task or scope.
+        None also where the row is that of another task or scope, or has a message of another turn than
+        the call's, where that is known.
         """
 
     @abstractmethod
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:
-        """The row, its time tests, and whether ``task_id`` is an earlier, replaced call of the key."""
+        """The row, its time tests, and whether ``task_id`` is an earlier, replaced call of the key.
+
+        ``turn`` is that of the stored message: its beginning tells it.
+        """
 
     @abstractmethod
     def claim_open(
@@ -245,7 +249,8 @@ class LedgerStore(Upkeep):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         """PENDING, RUNNING or RETRY to CANCELLED, where given only if ``task_id`` has or runs it.
 
-        False when nothing live was there or it is locked.
+        False when nothing live was there or it is locked. Here and in the two below the message of a
+        redrive stays, for as long as that of a dead letter would; any other is forgotten.
         """
 
     @abstractmethod

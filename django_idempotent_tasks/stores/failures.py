@@ -15,7 +15,7 @@ from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
 from .messages import MessageSqlStore
-from .sql import Parameters, is_token
+from .reading import Parameters, is_token
 from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.

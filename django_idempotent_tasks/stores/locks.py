@@ -53,9 +53,9 @@ def short_wait(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Let the statements inside wait for a lock for a moment only; an error needs a savepoint outside."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)",
+            "SELECT current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', %s, true)",
             [f"{SHORT_WAIT}ms"],
         )
         before = cursor.fetchone()[0]
         yield
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+        cursor.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [before])

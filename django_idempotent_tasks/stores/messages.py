@@ -8,7 +8,8 @@ from datetime import datetime
 from uuid import UUID
 
 from ..models.fields import MOMENT
-from .sql import Parameters, Row, SqlStore
+from .reading import Parameters, Row
+from .sql import SqlStore
 
 MESSAGES = "SELECT digest, token, message FROM {key} WHERE digest IN (DIGESTS) AND message IS NOT NULL"
 SIZES = "SELECT digest, {size} FROM {key} WHERE digest IN (DIGESTS) AND message IS NOT NULL"

@@ -15,8 +15,9 @@ from ..outcomes import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
 from .mysql_sweeps import MysqlSweepingStore
+from .reading import Parameters, Row
 from .session import IS_OPEN
-from .sql import Parameters, Row
+from .sql import cancelling
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -202,7 +203,7 @@ class MysqlStore(MysqlSweepingStore):
     def _cancel(self, which: str, named: Parameters, window: int) -> int:
         select = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
         with self._in_transaction():
-            return len(self._write_locked(select, words.CANCEL, named | {"window": window}))
+            return len(self._write_locked(select, words.CANCEL, named | cancelling(window)))
 
     def _write_locked(self, select: str, write: str, parameters: Parameters) -> set[UUID]:
         """Carry ``write`` out on what ``select`` can lock; which rows these are."""

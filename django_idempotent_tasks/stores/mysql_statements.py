@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from . import clock, statements
+from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW
 from .dialect import Dialect
 
@@ -21,7 +21,7 @@ SELECT * FROM (
   SELECT digest, CASE replaced.which WHEN 0 THEN task_id ELSE runner_task_id END AS task_id, generation,
          state, reason, result, finished_at + INTERVAL %(window)s SECOND AS due_at
     FROM {{key}} JOIN (SELECT 0 AS which UNION ALL SELECT 1) AS replaced
-   WHERE {statements.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
+   WHERE {claiming.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
      AND finished_at + INTERVAL %(window)s SECOND > {{now}}) AS old
 ON DUPLICATE KEY UPDATE task_id = {{answered}}.task_id
 """
@@ -30,17 +30,17 @@ GRANTED = """
 SELECT token, generation, attempts, crashes, reason FROM {key}
  WHERE digest = %(digest)s AND owner = %(owner)s
 """
-CLAIM_FINISHED = f"UPDATE {{key}} AS k {statements.ANEW} WHERE {statements.FINISHED}"
-ATOMIC_FINISHED = f"UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {statements.FINISHED}"
-RESERVE_FINISHED = f"UPDATE {{key}} AS k {statements.RESERVED_ANEW} WHERE {statements.FINISHED}"
+CLAIM_FINISHED = f"UPDATE {{key}} AS k {claiming.ANEW} WHERE {claiming.FINISHED}"
+ATOMIC_FINISHED = f"UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {claiming.FINISHED}"
+RESERVE_FINISHED = f"UPDATE {{key}} AS k {claiming.RESERVED_ANEW} WHERE {claiming.FINISHED}"
 
 # A reservation has no owner: for a moment it has a name, which tells it from another one of the same call.
-RESERVE_NEW = statements.RESERVE_NEW.replace(" NULL, CAST(", " %(owner)s, CAST(").partition("RETURNING")[0]
+RESERVE_NEW = claiming.RESERVE_NEW.replace(" NULL, CAST(", " %(owner)s, CAST(").partition("RETURNING")[0]
 RESERVED = "UPDATE {key} SET owner = NULL WHERE digest = %(digest)s AND owner = %(owner)s"
 
 LOCK = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE NOWAIT"
 LOCK_IF_FREE = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE SKIP LOCKED"
-LOCK_FINISHED = f"SELECT digest FROM {{key}} WHERE {statements.FINISHED} FOR UPDATE SKIP LOCKED"
+LOCK_FINISHED = f"SELECT digest FROM {{key}} WHERE {claiming.FINISHED} FOR UPDATE SKIP LOCKED"
 RENEWABLE = """
 SELECT digest FROM {{key}} WHERE state = 2 AND (digest, token, owner) IN ({held})
    FOR UPDATE SKIP LOCKED

@@ -13,7 +13,7 @@ from ..states import State
 from . import mysql_statements as words
 from . import statements
 from .atomic import AtomicSqlStore
-from .sql import Parameters, due
+from .reading import Parameters, due
 from .upkeep import LONGEST
 
 

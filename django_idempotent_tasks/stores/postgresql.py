@@ -22,7 +22,8 @@ from .atomic import AtomicSqlStore
 from .dialect import Dialect
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
-from .sql import Parameters, Row, due
+from .reading import Parameters, Row, due
+from .sql import cancelling
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -131,10 +132,10 @@ class PostgresStore(AtomicSqlStore):
 
     def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
         template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
-        return self._count(template, named | {"window": window})
+        return self._count(template, named | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id, "window": window}) == 1
+        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(words.PRUNE, {"state": int(state), "bite": bite})
@@ -154,7 +155,7 @@ class PostgresStore(AtomicSqlStore):
         return words.RECORD_DUPLICATE
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(words.CANCEL, {"digest": digest, "window": window, "task_id": task_id}) == 1
+        return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import statements
+from . import claiming, statements
 from .atomic import ATOMIC_ANEW
 
 # The call that was accepted and the one that had taken it over are both answered later.
@@ -25,17 +25,17 @@ RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
 
 def _replace(anew: str, *, lock: str) -> str:
     """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
-    return _REPLACE.replace("FINISHED", f"{statements.FINISHED} {lock}").replace("ANEW", anew)
+    return _REPLACE.replace("FINISHED", f"{claiming.FINISHED} {lock}").replace("ANEW", anew)
 
 
-CLAIM_FINISHED = _replace(statements.ANEW, lock="FOR UPDATE")
+CLAIM_FINISHED = _replace(claiming.ANEW, lock="FOR UPDATE")
 
 ATOMIC_FINISHED = _replace(ATOMIC_ANEW, lock="AND {unheld} AND {bounded} FOR UPDATE")
 
 # SKIP LOCKED: two producers with crossed keys neither wait for each other nor deadlock. The key's lock: an
 # atomic claim does not wait for the producer's end.
-RESERVE_FINISHED = _replace(statements.RESERVED_ANEW, lock="AND {unheld} FOR UPDATE SKIP LOCKED")
-RESERVE_FINISHED_UNLOCKED = _replace(statements.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
+RESERVE_FINISHED = _replace(claiming.RESERVED_ANEW, lock="AND {unheld} FOR UPDATE SKIP LOCKED")
+RESERVE_FINISHED_UNLOCKED = _replace(claiming.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
 
 # The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
 RENEW = """
@@ -96,7 +96,7 @@ SELECT count(*) FROM summed
 RECORD_DUPLICATE = """
 INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
 SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
- WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
+ WHERE pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
 #: The lock that a transaction shares while it holds keys without a lock for each.
@@ -113,7 +113,7 @@ def _reserve(unheld: str, alone: str) -> str:
 
     Without the look an INSERT would wait for who settles or prunes the row in an open transaction.
     """
-    insert = statements.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
+    insert = claiming.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
     return f"""
 WITH door AS MATERIALIZED (
   SELECT unheld, CASE WHEN unheld THEN {alone} ELSE false END AS alone FROM (
@@ -139,7 +139,7 @@ LOCK = f"SELECT {LOCKED}"
 def _at_most(name: str, bound: int) -> str:
     """Lower a limit of the connection's socket until the transaction ends; 0 is none, or a Unix socket."""
     least = f"least(NULLIF(current_setting('{name}')::integer, 0), {bound})"
-    return f"set_config('{name}', {least}::text, true) IS NOT NULL"
+    return f"pg_catalog.set_config('{name}', {least}::text, true) IS NOT NULL"
 
 
 #: A host that vanishes closes no connection: the server asks it for a sign of life, in vain for at most
@@ -150,5 +150,6 @@ BOUNDED = f"""
 ({_at_most("tcp_keepalives_idle", 8)} AND {_at_most("tcp_keepalives_interval", 3)}
  AND {_at_most("tcp_keepalives_count", 3)} AND {_at_most("tcp_user_timeout", 17_000)}
  AND CASE WHEN current_setting('client_connection_check_interval') = '0' AND version() LIKE '%%linux%%'
-          THEN set_config('client_connection_check_interval', '2s', true) IS NOT NULL ELSE true END)
+          THEN pg_catalog.set_config('client_connection_check_interval', '2s', true) IS NOT NULL
+          ELSE true END)
 """

@@ -12,19 +12,19 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Due, Entry, Grant, Identity
+from ..conf import settings
+from ..outcomes import Answer, Call, Claim, Entry, Grant, Identity
 from ..states import Reason, State
-from . import statements
+from ..turns import OF_A_REDRIVE, patterns
+from . import claiming, statements
 from .absent import note_missing_tables
 from .base import LedgerStore
 from .dialect import Dialect
+from .reading import Parameters, Row, is_token, seen_as, to_entry, to_grant, to_token, to_uuid
 from .session import Session, session_of
 
 #: Seconds until a statement on a side connection is given up; above the server's own timeout there.
 SIDE_LIMIT = 3.0
-
-Row = tuple[Any, ...]
-Parameters = dict[str, Any]
 
 
 class SqlStore(LedgerStore):
@@ -33,40 +33,40 @@ class SqlStore(LedgerStore):
     dialect: Dialect
 
     def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        template = statements.CLAIM_UNNAMED if call.named_here else statements.CLAIM_NEW
+        template = claiming.CLAIM_UNNAMED if call.named_here else claiming.CLAIM_NEW
         return to_grant(self._row(template, self._claim_parameters(call, owner, lease)))
 
     def named(self, task: str, *, task_id: str) -> Identity | None:
-        row = self._row(statements.NAMED, {"task": task, "task_id": task_id})
+        row = self._row(claiming.NAMED, {"known_task": task, "known_id": task_id})
         if row is None:
             return None
         digest, scope, key_text, fingerprint = row
-        return Identity(UUID(str(digest)), scope, key_text, _uuid(fingerprint))
+        return Identity(UUID(str(digest)), scope, key_text, to_uuid(fingerprint))
 
     def read(self, digest: UUID, *, task_id: str) -> Entry | None:
-        row = self._row(statements.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
-        return None if row is None else _entry(row)
+        row = self._row(claiming.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
+        return None if row is None else to_entry(row)
 
     def claim_open(
         self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
     ) -> Grant | None:
         parameters = self._claim_parameters(call, owner, lease) | seen_as(seen) | {"uncount": int(counted)}
-        return to_grant(self._row(statements.CLAIM_OPEN, parameters))
+        return to_grant(self._row(claiming.CLAIM_OPEN, parameters))
 
     def claim_finished(self, call: Call, *, owner: str, lease: int, seen: Entry, window: int) -> Grant | None:
         parameters = self._claim_parameters(call, owner, lease) | seen_as(seen) | {"window": window}
         return to_grant(self._claim_finished(parameters))
 
     def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        return to_grant(self._row(statements.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
+        return to_grant(self._row(claiming.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
 
     def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
         parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
-        return _token(self._row(statements.RESERVE_NEW, parameters))
+        return to_token(self._row(claiming.RESERVE_NEW, parameters))
 
     def reserve_finished(self, call: Call, *, wait: int, sends: int, seen: Entry, window: int) -> int | None:
         values = {"wait": wait, "sends": sends, "window": window}
-        return _token(self._reserve_finished(self._call_parameters(call) | seen_as(seen) | values))
+        return to_token(self._reserve_finished(self._call_parameters(call) | seen_as(seen) | values))
 
     @abstractmethod
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
@@ -80,7 +80,7 @@ class SqlStore(LedgerStore):
         return session_of(self.connection, at_any_cost=at_any_cost)
 
     def answer(self, digest: UUID, *, task_id: str) -> Answer | None:
-        row = self._row(statements.ANSWER, {"digest": self.dialect.uuid(digest), "task_id": task_id})
+        row = self._row(claiming.ANSWER, {"digest": self.dialect.uuid(digest), "task_id": task_id})
         return None if row is None else Answer(State(row[0]), Reason(row[1]), row[2])
 
     def progress(self, claim: Claim, *, text: str) -> bool:
@@ -193,6 +193,10 @@ class SqlStore(LedgerStore):
             "task_id": call.task_id,
             "fingerprint": self.dialect.uuid(identity.fingerprint),
             "message": call.message,
+            **patterns(call.turn),
+            # Again, since PostgreSQL finds a type for each parameter, and these are compared as well.
+            "known_task": call.task,
+            "known_id": call.task_id,
         }
 
     def _held(self, held: Sequence[Claim]) -> tuple[str, Parameters]:
@@ -231,65 +235,7 @@ class SqlStore(LedgerStore):
             raise
 
 
-def seen_as(entry: Entry) -> Parameters:
-    """What a compare-and-set compares."""
-    return {"seen": entry.token, "seen_state": int(entry.state)}
-
-
-def is_token(token: int) -> bool:
-    """Whether a key can have it; drivers raise errors of their own for what no column holds."""
-    return 0 <= token < 2**31
-
-
-def _token(row: Row | None) -> int | None:
-    return None if row is None else int(row[0])
-
-
-def _uuid(value: object) -> UUID | None:
-    return None if value is None else UUID(str(value))
-
-
-def to_grant(row: Row | None) -> Grant | None:
-    """What a claim's RETURNING grants."""
-    if row is None:
-        return None
-    token, generation, attempts, crashes, reason = row
-    return Grant(token, generation, attempts, crashes, Reason(reason))
-
-
-def _entry(row: Row) -> Entry:
-    state, reason, token, generation, attempts, crashes, task, scope = row[:8]
-    task_id, runner, owner, fingerprint, result = row[8:13]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:]
-    is_doubted = state == State.RUNNING and bool(in_external)
-    return Entry(
-        state=State(state),
-        reason=Reason(reason),
-        token=token,
-        generation=generation,
-        attempts=attempts,
-        crashes=crashes,
-        task=task,
-        scope=scope,
-        task_id=task_id,
-        runner_task_id=runner,
-        owner=owner,
-        fingerprint=_uuid(fingerprint),
-        result=result,
-        is_open=None if is_open is None else bool(is_open) and not is_doubted,
-        opens_in=None if opens_in is None else float(opens_in),
-        was_answered=bool(was_answered),
-        no_message=bool(no_message),
-        is_discarded=bool(is_discarded),
-        in_external=bool(in_external),
-        answered_for=None if answered_for is None else float(answered_for),
-        answers=bool(answers),
-    )
-
-
-def due(row: Row) -> Due:
-    """One swept row; it is to be published when a claim is allowed now and there is something to send."""
-    digest, token, state, crashes, task, size, is_open, sends = row
-    sendable = state in {State.PENDING, State.RETRY} and size is not None
-    publish = sendable and (is_open is None or bool(is_open))
-    return Due(UUID(str(digest)), token, State(state), crashes, task, size, publish, sends)
+def cancelling(window: int) -> Parameters:
+    """How long what is cancelled is remembered: what was a dead letter before, for as long as one."""
+    kept = max(window, settings().dead_letter_retention)
+    return {"window": window, "kept": kept, **OF_A_REDRIVE}

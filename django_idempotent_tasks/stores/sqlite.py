@@ -11,10 +11,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..outcomes import Call, Claim, Due
 from ..states import State
-from . import clock, statements
+from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect
-from .sql import Parameters, Row, due
+from .reading import Parameters, Row, due
+from .sql import cancelling
 from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
@@ -28,22 +29,22 @@ INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, du
 SELECT digest, CASE replaced.which WHEN 0 THEN task_id ELSE runner_task_id END, generation, state, reason,
        result, strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds')
   FROM {{key}}, (SELECT 0 AS which UNION ALL SELECT 1) AS replaced
- WHERE {statements.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
+ WHERE {claiming.FINISHED} AND (replaced.which = 0 OR runner_task_id IS NOT NULL)
    AND strftime({FORMAT}, finished_at, '+' || %(window)s || ' seconds') > {{now}}
 ON CONFLICT (task_id, digest) DO NOTHING
 """
 
 CLAIM_FINISHED = f"""
-UPDATE {{key}} AS k {statements.ANEW} WHERE {statements.FINISHED}
+UPDATE {{key}} AS k {claiming.ANEW} WHERE {claiming.FINISHED}
 RETURNING token, generation, attempts, crashes, reason
 """
 
 RESERVE_FINISHED = f"""
-UPDATE {{key}} AS k {statements.RESERVED_ANEW} WHERE {statements.FINISHED} RETURNING token
+UPDATE {{key}} AS k {claiming.RESERVED_ANEW} WHERE {claiming.FINISHED} RETURNING token
 """
 
 ATOMIC_FINISHED = f"""
-UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {statements.FINISHED}
+UPDATE {{key}} AS k {ATOMIC_ANEW} WHERE {claiming.FINISHED}
 RETURNING token, generation, attempts, crashes, reason
 """
 
@@ -144,10 +145,10 @@ class SqliteStore(AtomicSqlStore):
 
     def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
         template = CANCEL_WAITING.replace("TASK_IDS", listed)
-        return self._count(template, named | {"window": window})
+        return self._count(template, named | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id, "window": window}) == 1
+        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(PRUNE, {"state": int(state), "bite": bite})
@@ -177,7 +178,7 @@ class SqliteStore(AtomicSqlStore):
         return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
 
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(CANCEL, {"digest": digest.hex, "window": window, "task_id": task_id}) == 1
+        return self._count(CANCEL, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

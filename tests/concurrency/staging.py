@@ -6,9 +6,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
-from django_idempotent_tasks.ledger import Abandoned, Ledger, Outcome, Refused, Reserved
+from django_idempotent_tasks.ledger import Ledger
 from django_idempotent_tasks.options import Policy
-from django_idempotent_tasks.outcomes import Call, Claim, Entry, Grant
+from django_idempotent_tasks.outcomes import Abandoned, Call, Claim, Entry, Grant, Outcome, Refused, Reserved
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.bench import (
     LEASE,

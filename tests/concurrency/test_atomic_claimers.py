@@ -8,9 +8,8 @@ import pytest
 from django.db import transaction
 
 from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
-from django_idempotent_tasks.ledger import Answered, Claimed, Outcome, Refused, Waiting
 from django_idempotent_tasks.models import FailedJob
-from django_idempotent_tasks.outcomes import Call, Claim
+from django_idempotent_tasks.outcomes import Answered, Call, Claim, Claimed, Outcome, Refused, Waiting
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore
 from django_idempotent_tasks.stores.clock import shifted

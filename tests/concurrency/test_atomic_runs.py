@@ -8,8 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from django_idempotent_tasks.atomic_ledger import ANY_TOKEN, Recorded
-from django_idempotent_tasks.ledger import Answered, Claimed, Refused, Reserved, Waiting
-from django_idempotent_tasks.outcomes import Call, Claim
+from django_idempotent_tasks.outcomes import Answered, Call, Claim, Claimed, Refused, Reserved, Waiting
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from tests.concurrency.session import Session, Work

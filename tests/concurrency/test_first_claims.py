@@ -7,7 +7,7 @@ from concurrent.futures import wait
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from django_idempotent_tasks.ledger import Claimed, Refused
+from django_idempotent_tasks.outcomes import Claimed, Refused
 from django_idempotent_tasks.stores import LedgerStore
 from django_idempotent_tasks.stores.clock import shifted
 from tests.concurrency.session import Session

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from django_idempotent_tasks.ledger import Claimed, Outcome, Refused, Waiting
-from django_idempotent_tasks.outcomes import Call, Grant
+from django_idempotent_tasks.outcomes import Call, Claimed, Grant, Outcome, Refused, Waiting
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore
 from django_idempotent_tasks.stores.clock import shifted

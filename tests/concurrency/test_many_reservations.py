@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from django_idempotent_tasks.ledger import Refused, Reserved
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.outcomes import Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore, locks
 from tests.concurrency.session import Session

@@ -8,8 +8,7 @@ from concurrent.futures import Future
 import pytest
 from django.db import transaction
 
-from django_idempotent_tasks.ledger import Abandoned, Refused, Reserved
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.outcomes import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore, locks
 from tests.concurrency.conftest import OpenSession

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from django_idempotent_tasks.ledger import Claimed, Refused, Reserved
-from django_idempotent_tasks.outcomes import Call, Grant
+from django_idempotent_tasks.outcomes import Call, Claimed, Grant, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import new_owner

@@ -15,7 +15,7 @@ from django.db import OperationalError, connections, transaction
 from django.test import override_settings
 
 from django_idempotent_tasks.heartbeat import Heart, _Held
-from django_idempotent_tasks.ledger import Claimed, Outcome, Refused
+from django_idempotent_tasks.outcomes import Claimed, Outcome, Refused
 from django_idempotent_tasks.states import Reason
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted

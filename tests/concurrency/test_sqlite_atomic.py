@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from django_idempotent_tasks.atomic_ledger import ANY_TOKEN, Recorded
-from django_idempotent_tasks.ledger import Answered, Claimed, Outcome, Refused
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.outcomes import Answered, Call, Claimed, Outcome, Refused
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore
 from tests.concurrency.conftest import OpenSession

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
 from django.test import AsyncClient
+from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -37,6 +39,24 @@ def test_a_job_is_nobody_else_s_to_see_or_to_cancel(ann: Visitor) -> None:
         assert other.get(url).status_code == 404
         assert other.post(f"{url}cancel/").status_code == 404
     assert IdempotencyKey.objects.get().state == State.PENDING
+
+
+def test_nothing_tells_whether_somebody_else_has_a_job(ann: Visitor, post: Post, task: Any) -> None:
+    replaced = ann.submit()["Location"]
+    post.work(task)
+    with shifted(8 * 86_400):
+        get_store().prune_answered(bite=1)
+        ann.submit()
+    theirs = IdempotencyKey.objects.get().task_id
+    bob, nobody = Visitor("bob"), Visitor()
+    for other in (bob, nobody):
+        asked = []
+        for url in ("/jobs/nothing/", f"/jobs/{theirs}/", replaced):
+            with CaptureQueriesContext(connection) as captured:
+                answer = other.get(url)
+            ours = [each["sql"] for each in captured if "django_idempotent_tasks" in each["sql"]]
+            asked.append((answer.status_code, answer.content, len(ours)))
+        assert asked[0] == asked[1] == asked[2]
 
 
 def test_an_unknown_job_is_not_found(ann: Visitor) -> None:

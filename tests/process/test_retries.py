@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import endings
+from tests.proj import death, endings
 from tests.support.results import result_of
 from tests.support.site import Site
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("pair")]
 
@@ -65,3 +66,20 @@ def test_retries_that_are_used_up_leave_one_failed_key_with_its_error(site: Site
     assert row.attempts == 3
     assert row.message is not None
     site.broker.wait_until_empty()
+
+
+def test_a_copy_of_an_earlier_attempt_does_not_run_a_retry_that_is_due(site: Site, key: str) -> None:
+    raw = site.park(death.acting, key, ["retry where nobody listens"])
+    site.broker.deliver(raw)
+    site.rows.wait_for(key, State.RETRY)
+    retry = eventually(site.broker.take_parked, "the retry is sent")
+
+    site.broker.deliver(raw, redelivered=True, times=3)
+    site.broker.deliver(raw)
+    site.broker.wait_until_empty()
+    assert site.journal.starts(key) == 1
+    assert site.rows.row(key).state == State.RETRY
+
+    site.broker.deliver(retry)
+    assert site.rows.wait_for(key, State.SUCCEEDED).attempts == 2
+    assert site.journal.starts(key) == 2

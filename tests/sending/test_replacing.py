@@ -162,7 +162,8 @@ def test_the_result_of_a_replaced_call_is_not_ready_before_what_takes_its_place(
     work(task, 7, result.id)
     assert result.state in {"PENDING", "STARTED"}
     (message,) = post.arrived()
-    work(other, 7, message["id"], idempotency=message["idempotency"], headers={})
+    carried = {name: message[name] for name in ("idempotency", "replaced_task_nesting")}
+    work(other, 7, message["id"], **carried, headers={})
     assert result.get(timeout=5) == 7
 
 

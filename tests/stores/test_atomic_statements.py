@@ -6,8 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from django_idempotent_tasks.atomic_ledger import AtomicLedger
-from django_idempotent_tasks.ledger import Claimed
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.outcomes import Call, Claimed
 from django_idempotent_tasks.states import Reason
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.atomic_bench import AtomicBench

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
-from django_idempotent_tasks.ledger import Claimed, Ledger, Refused
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.ledger import Ledger
+from django_idempotent_tasks.outcomes import Call, Claimed, Refused
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted

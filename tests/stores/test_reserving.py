@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from django_idempotent_tasks.exceptions import KeyReused
-from django_idempotent_tasks.ledger import Abandoned, Ledger, Refused, Reserved
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks.ledger import Ledger
+from django_idempotent_tasks.outcomes import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.stores.clock import shifted

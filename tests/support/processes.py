@@ -22,6 +22,10 @@ PR_SET_PDEATHSIG = 1
 START = 60.0
 
 
+#: No option of Celery's: there it is the default.
+MINGLES = "--with-mingle"
+
+
 class Worker:
     """One ``celery worker`` with its pool children, in a process group of its own."""
 
@@ -139,8 +143,11 @@ class Worker:
 
 
 def worker_command(name: str, *arguments: str, app: str = "tests.proj") -> list[str]:
-    """The command line of a worker of the tests' app, or of another one."""
-    quiet = ("--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel", "INFO")
+    """The command line of a worker of the tests' app, or of another one; ``MINGLES`` lets it mingle."""
+    quiet = ["--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel", "INFO"]
+    if MINGLES in arguments:
+        arguments = tuple(each for each in arguments if each != MINGLES)
+        quiet.remove("--without-mingle")
     worker = (sys.executable, "-m", "celery", "-A", app, "worker", "--hostname", f"{name}@tests")
     return [*worker, *quiet, *(arguments or ("--concurrency", "1"))]
 

@@ -187,3 +187,40 @@ def test_a_wait_is_never_negative() -> None:
 def test_a_due_retry_that_nobody_could_send_is_open_to_another_call(no_message: bool, step: Step) -> None:
     row = entry(State.RETRY, is_open=True, no_message=no_message)
     assert verdict(row, "another").step is step
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.RETRY, State.RUNNING])
+@pytest.mark.parametrize(
+    ("theirs", "stored", "is_stale"),
+    [
+        ((0, 0, 1), (0, 0, 2), True),
+        ((0, 0, 9), (4, 0, 0), True),
+        ((0, 0, 9), (0, 1, 0), True),
+        ((0, 0, 2), (0, 0, 2), False),
+        ((0, 0, 3), (0, 0, 2), False),
+        ((0, 0, 0), None, False),
+        (None, (0, 0, 2), False),
+    ],
+)
+def test_a_copy_of_an_earlier_turn_is_out_of_date_where_the_row_has_a_later_one(
+    state: State, theirs: Any, stored: Any, is_stale: bool
+) -> None:
+    row = entry(state, is_open=TIMELESS if state is State.PENDING else OVER, turn=stored)
+    identity = Identity(uuid4(), scope=None, key_text="7", fingerprint=SAME)
+    call = Call(identity, task="shop.charge", task_id="accepted", message=None, turn=theirs)
+    decided = decide(row, call, owner="w:2:b", on_failed="rerun")
+    assert decided == Verdict(Step.STALE if is_stale else Step.OPEN)
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED])
+def test_a_copy_of_an_earlier_turn_gets_the_end_of_its_call(state: State) -> None:
+    identity = Identity(uuid4(), scope=None, key_text="7", fingerprint=SAME)
+    call = Call(identity, task="shop.charge", task_id="accepted", message=None, turn=(0, 0, 0))
+    assert decide(entry(state, turn=(4, 0, 0)), call, owner="w", on_failed="rerun").step is not Step.STALE
+
+
+def test_a_copy_is_not_compared_with_the_message_of_a_call_that_took_over() -> None:
+    identity = Identity(uuid4(), scope=None, key_text="7", fingerprint=SAME)
+    call = Call(identity, task="shop.charge", task_id="accepted", message=None, turn=(0, 0, 0))
+    row = entry(State.RETRY, is_open=OVER, runner_task_id="another", turn=(0, 0, 2))
+    assert decide(row, call, owner="w", on_failed="rerun") == Verdict(Step.OPEN)

@@ -24,6 +24,7 @@ from .silence import ExternalCalls, SilentOwners
 from .sweeping import Bites, FreedLeases, SentAgain
 from .telling import Progress
 from .text import Text
+from .turns import OfOneTurn
 
 __all__ = ["StoreContract"]
 
@@ -65,6 +66,7 @@ class StoreContract(
     Duplicates,
     Leadership,
     Text,
+    OfOneTurn,
     Rivals,
     AtomicFirstClaims,
     AtomicReservedClaims,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 from ...outcomes import Grant
@@ -137,6 +138,7 @@ class AtomicReservedClaims(AtomicBench):
         for call in self.waiting():
             with self.untouched(call), self.atomically():
                 assert self.try_atomic_reserved(self.call("B", of=call)) is None
+                assert self.try_atomic_reserved(replace(call, task="shop.refund")) is None
 
     def test_a_retry_is_claimed_atomically_by_its_own_call_when_it_is_due_and_not_before(self) -> None:
         call = self.retried(wait=100).call

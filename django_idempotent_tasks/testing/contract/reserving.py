@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 from django.db import transaction
@@ -243,6 +244,36 @@ class ReservedClaims(Bench):
         with self.untouched(call):
             for other in (self.call("B", of=call), self.call("", of=call), self.call("A")):
                 assert self.store().claim_reserved(other, owner="w:2:b", lease=LEASE) is None
+
+    def test_a_reservation_is_not_claimed_for_another_task_or_scope(self) -> None:
+        for scope, others in ((None, ("", "t")), ("", (None, "t")), ("t", (None, "T"))):
+            call = self.reserved(self.call(scope=scope))
+            foreign = [replace(call, identity=replace(call.identity, scope=other)) for other in others]
+            with self.untouched(call):
+                for other in (replace(call, task="shop.refund"), *foreign):
+                    assert self.store().claim_reserved(other, owner="w:2:b", lease=LEASE) is None
+            entry = self.seen(call)
+            assert (entry.task, entry.scope) == ("shop.charge", scope)
+            self.started(call)
+
+    def test_a_reserved_call_is_named_by_its_id(self) -> None:
+        task_id = uuid4().hex
+        call = self.call(task_id, scope="t", fingerprint=uuid4())
+        assert self.store().named(call.task, task_id=task_id) is None
+        replaced = self.reserved(self.call(task_id))
+        self.in_columns(replaced, state=State.SUCCEEDED, reason=Reason.REPLACED)
+        self.reserved(call)
+        self.claimed(self.call(task_id))  # on arrival: that tells nothing of a call
+        assert self.store().named(call.task, task_id=task_id) == call.identity
+        assert self.store().named("shop.refund", task_id=task_id) is None
+
+    def test_a_call_whose_id_waits_under_another_key_gets_no_second_one(self) -> None:
+        call = self.reserved(self.call(uuid4().hex))
+        unnamed = replace(self.call(call.task_id), named_here=True)
+        assert self.store().claim_new(unnamed, owner=new_owner(), lease=LEASE) is None
+        assert self.columns(unnamed) is None
+        fresh = replace(self.call(uuid4().hex), named_here=True)
+        assert self.store().claim_new(fresh, owner=new_owner(), lease=LEASE) is not None
 
     def test_a_retry_is_claimed_by_its_own_call_when_it_is_due_and_not_before(self) -> None:
         claim = self.claimed()

@@ -46,8 +46,8 @@ ATOMIC_CLAIMS = [
     ),
     Mutation(
         "a reservation is completed by whoever comes",
-        "AND task_id = %(task_id)s\n",
-        "AND %(task_id)s IS NOT NULL\n",
+        "AND task_id = %(task_id)s AND task = %(task)s",
+        "AND %(task_id)s IS NOT NULL AND task = %(task)s",
         "a_reservation_is_not_completed_by_an_atomic_claim_of_another_call",
         where=COMPLETED,
     ),

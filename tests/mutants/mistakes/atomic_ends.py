@@ -215,10 +215,10 @@ ATOMIC_POSTGRESQL = [
     ),
     Mutation(
         "an atomic claim of a reservation does not lock the key",
-        " AND {unheld}",
-        "",
+        "AND {unheld} AND",
+        "AND",
         "an_atomic_claim_does_not_wait_for_another_one_of_the_key",
-        where="AND task_id = %(task_id)s\n",
+        where="AND task_id = %(task_id)s AND task = %(task)s",
     ),
     Mutation(
         "an atomic takeover does not lock the key",

@@ -13,8 +13,8 @@ CLAIMS = [
     ),
     Mutation(
         "a lease is read by the sweeper's time",
-        "k.open_at <= {now} AS is_open",
-        "k.due_at <= {now} AS is_open",
+        "k.open_at <= {now}, {opens_in}",
+        "k.due_at <= {now}, {opens_in}",
         "with_no_retention_a_succeeded_key_is_open_at_once",
     ),
     Mutation(

@@ -21,9 +21,35 @@ RESERVATIONS = [
     ),
     Mutation(
         "a reservation is claimed by whoever comes",
-        "AND task_id = %(task_id)s AND (state = 1",
-        "AND %(task_id)s IS NOT NULL AND (state = 1",
+        "AND task_id = %(task_id)s AND task = %(task)s",
+        "AND %(task_id)s IS NOT NULL AND task = %(task)s",
         "a_reservation_is_not_claimed_by_another_call",
+    ),
+    Mutation(
+        "a reservation is claimed for another task",
+        "AND task = %(task)s AND scope",
+        "AND scope",
+        "a_reservation_is_not_claimed_for_another_task_or_scope",
+        where="sends = 0,",
+    ),
+    Mutation(
+        "a reservation is claimed for another scope",
+        "AND scope {same} %(scope)s",
+        "",
+        "a_reservation_is_not_claimed_for_another_task_or_scope",
+        where="state = 2",
+    ),
+    Mutation(
+        "a call without an identity gets a second key",
+        "WHERE NOT EXISTS",
+        "WHERE EXISTS (SELECT 1) OR NOT EXISTS",
+        "a_call_whose_id_waits_under_another_key_gets_no_second_one",
+    ),
+    Mutation(
+        "a call that went on under another key is named by its first one",
+        "CASE WHEN reason = 12 THEN 1 ELSE 0 END, created_at DESC",
+        "created_at",
+        "a_reserved_call_is_named_by_its_id",
     ),
     Mutation(
         "a reserved retry is claimed before it is due",

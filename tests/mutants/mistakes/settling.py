@@ -68,14 +68,14 @@ SETTLEMENTS = [
     ),
     Mutation(
         "a retry loses the message",
-        "message = NULLIF(COALESCE(%(message)s, message), ''), owner",
-        "message = NULLIF(%(message)s, ''), owner",
+        "message = NULLIF(COALESCE(%(message)s, message), ''),",
+        "message = NULLIF(%(message)s, ''),",
         "a_retry_without_a_message_keeps_the_stored_one",
     ),
     Mutation(
         "a retry that cannot be stored keeps the old message",
-        "message = NULLIF(COALESCE(%(message)s, message), ''), owner",
-        "message = COALESCE(NULLIF(%(message)s, ''), message), owner",
+        "message = NULLIF(COALESCE(%(message)s, message), ''),",
+        "message = COALESCE(NULLIF(%(message)s, ''), message),",
         "a_retry_whose_message_cannot_be_stored_forgets_the_old_one",
     ),
     Mutation(
