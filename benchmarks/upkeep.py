@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+import select
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +22,7 @@ from redis import Redis
 from benchmarks.machine import machine_now
 from benchmarks.part import Report, machine_line
 from benchmarks.reserve.producers import make_app
-from benchmarks.reserve.pruned import FILL, claiming, p99
+from benchmarks.reserve.pruned import FILL, claim, p99, timed
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
@@ -31,6 +37,7 @@ ALONE = 5.0
 RATE = 2_000
 #: Seconds between two looks at the table.
 LOOK = 1.0
+CLAIMER = "import django; django.setup(); from benchmarks import upkeep; upkeep.claim_until_told()"
 MESSAGE = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "%s"}, "stamped": false}'
 
 
@@ -75,23 +82,24 @@ def _sent(app: Celery, broker_url: str, messages: int) -> dict[str, Any]:
 def _backlog(app: Celery, rows: int) -> dict[str, Any]:
     """Seconds until so many expired keys are gone, and the claims' slowest hundredth beside it."""
     _fill(rows)
-    with claiming() as alone:
+    with _claiming() as alone:
         time.sleep(ALONE)
     sweeper = Sweeper(app)
-    began = time.perf_counter()
-    with claiming() as beside:
+    with _claiming() as beside:
+        began, busy = time.perf_counter(), time.process_time()
         sweeper.start()
         try:
             while _past(limit=1):
                 time.sleep(0.2)
         finally:
             sweeper.stop()
-        seconds = time.perf_counter() - began
+        seconds, busy = time.perf_counter() - began, time.process_time() - busy
     before, after = p99(alone), p99(beside)
     IdempotencyKey.objects.all().delete()
     return {
         "keys": rows,
         "seconds": round(seconds, 1),
+        "the sweeper's processor seconds": round(busy, 1),
         "claim p99 alone, ms": round(1e3 * before, 2),
         "beside": round(1e3 * after, 2),
         "ratio": round(after / before, 2),
@@ -118,6 +126,30 @@ def _level(app: Celery, *, seconds: int) -> dict[str, Any]:
         "most past their time, first third": max(looks[:third]),
         "last third": max(looks[-third:]),
     }
+
+
+@contextmanager
+def _claiming() -> Iterator[list[float]]:
+    """Claim new keys in a process of its own meanwhile; what each took, in seconds, once it has ended."""
+    seconds: list[float] = []
+    program = [sys.executable, "-c", CLAIMER]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as claimer:
+        assert claimer.stdout is not None  # noqa: S101  asked for above
+        claimer.stdout.readline()
+        try:
+            yield seconds
+        finally:
+            seconds.extend(json.loads(claimer.communicate("end\n")[0]))
+
+
+def claim_until_told() -> None:
+    """Claim one key after the other until a line comes in, and print what each took."""
+    claim()
+    print(flush=True)
+    seconds: list[float] = []
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        seconds.append(timed(claim))
+    print(json.dumps(seconds))
 
 
 def _past(*, limit: int) -> int:

@@ -76,7 +76,7 @@ class _Post:
         self.depths = Depths(app, self.connection)
         self.bulk = Bulk(app, self.connection)
         self.done = Posted()
-        self._is_away = False
+        self._is_away = self._has_tried = False
         self._sent_only: list[Due] = []
         self._until = time.monotonic() + LONGEST_BITE
 
@@ -90,7 +90,8 @@ class _Post:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() >= self._until
+        """Once one row was tried, so that bite after bite comes to an end."""
+        return self._has_tried and time.monotonic() >= self._until
 
     def close(self) -> None:
         """Give the connection up."""
@@ -123,7 +124,7 @@ class _Post:
         except DatabaseError as error:
             if not took_too_long(error):
                 raise
-            self._until = 0.0  # the connection may be gone: the next bite has another one
+            self._has_tried, self._until = True, 0.0  # the connection may be gone: the next bite has another
             if len(rows) == 1:
                 self._refused(rows[0], error)
             elif self.budget.halve(error):
@@ -136,6 +137,7 @@ class _Post:
         elif self._is_late:
             self.done.left.append(row)
         else:
+            self._has_tried = True
             try:
                 self._try(row, text)
             except DatabaseError as error:

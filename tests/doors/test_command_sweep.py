@@ -7,19 +7,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from queue import Empty
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from celery import Celery
 from django.core.management import CommandError
 
-from django_idempotent_tasks import sweeping
+from django_idempotent_tasks import posting, pruning, sweeping
 from django_idempotent_tasks.management import sweep as module
+from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import Sweeper
 from tests.doors.test_command_idem import Keys, both, facts, idem
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]
@@ -160,6 +165,45 @@ def test_without_a_celery_app_it_says_where_to_import_it(monkeypatch: pytest.Mon
     with pytest.raises(CommandError, match=r"__init__\.py of your project") as error:
         idem("sweep", "--once")
     assert error.value.returncode == 2
+
+
+@both
+def test_what_a_bite_has_no_time_to_send_goes_with_the_next(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "LONGEST_BITE", 0.0)
+    for number in range(7):
+        keys.reserved(call(f"unsent{number}"), sends=-1)
+    code, seen = later(keys)
+    assert (code, seen["sent"], seen["waiting"], len(arrived(app))) == (0, 7, 0, 7)
+
+
+@both
+def test_it_deletes_until_nothing_is_past_its_time(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "BITE", 2)
+    for _ in range(7):
+        keys.completed(retention=0)
+    with shifted(9000):
+        assert facts(keys, "sweep", "--once")[1]["pruned"] == 7
+    assert app.main == "shop"
+
+
+@both
+def test_the_thread_sums_and_deletes_while_bites_are_full(
+    keys: Keys, app: Celery, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.IDEMPOTENT_TASKS = {"DATABASE": keys.alias}
+    monkeypatch.setattr(pruning, "BITE", 2)
+    held = keys.claimed()
+    for _ in range(7):
+        keys.completed(retention=0)
+        keys.store().record_duplicate(held.call, place="worker", reason="in_progress")
+    with shifted(9000):
+        assert Sweeper(app)._tidy() is False
+    assert keys.row(held).duplicates == 7
+    assert IdempotencyKey.objects.using(keys.alias).count() == 1
 
 
 @both
