@@ -14,7 +14,7 @@ from . import heartbeat, signals
 from .attempt import Attempt
 from .context import Done, entered
 from .endings import cause_of, struck_by
-from .exceptions import LeaseLost, ManualReview
+from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .hooks import mark_answered
 from .judgement import Judgement
 from .ledger import Ledger
@@ -69,8 +69,10 @@ class LeasedAttempt(Attempt):
         """Nothing is settled in a transaction that the body left open: nobody would commit it."""
         try:
             value = self.task.idempotency_body(*args, **kwargs)
-        except BaseException:
-            self.watch.close()
+        except BaseException as error:
+            left = self.watch.close()
+            if is_a(error, Ignore):  # it says that the work is done
+                refuse(self.task.name, left)
             raise
         refuse(self.task.name, self.watch.close())
         return value
@@ -140,6 +142,12 @@ class LeasedAttempt(Attempt):
             raise RuntimeError(msg)
         if self.gave_up:
             raise self.settlement.lost()
+        if self.watch.is_by_hand():
+            msg = (
+                f"{self.task.name} called complete() where its connection commits nothing by itself, the"
+                " completion neither. First COMMIT what your own BEGIN began, or set_autocommit(True) again."
+            )
+            raise OuterTransaction(msg)
         done, committing = Done(), False
         try:
             with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):

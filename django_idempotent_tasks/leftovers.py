@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db import connections
@@ -38,6 +39,13 @@ class Watch:
             let_go(self._ledger, session)
             del sessions[self._ledger.alias]
         self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
+
+    def is_by_hand(self) -> bool:
+        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then."""
+        connection = self._ledger
+        if connection.alias in self._before or connection.in_atomic_block:
+            return False
+        return session_of(connection, at_any_cost=False) is not Session.IDLE
 
     def leave(self, alias: str) -> None:
         """Watch no longer what becomes of this database: a transaction is opened there for the body."""
@@ -84,7 +92,8 @@ def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
             connection.connection.rollback()
         if is_altered(connection) and connection.vendor == "postgresql":
             connection.connection.close()  # or a pool would hand it on
-    with suppress(DatabaseError):
+    drivers: Any = connection
+    with suppress(DatabaseError, drivers.Database.Error):  # connect() raises the driver's own
         connection.close()
         if connection.in_atomic_block:
             connection.connect()
