@@ -103,12 +103,23 @@ def close_left_open(name: str) -> None:
     """After a task of a worker: hand no connection on whose next statement would not be committed."""
     for connection in connections.all(initialized_only=True):
         session = session_of(connection)
-        if session is Session.OPEN:
-            logger.warning(
-                "%s ended with a transaction open on the database %r: it is rolled back, and the connection"
-                " is closed. Write in transaction.atomic(), or COMMIT what was begun by hand.",
-                name,
-                connection.alias,
-            )
         if session is not Session.IDLE or is_altered(connection):
-            let_go(connection, session)
+            _let_go_of(name, connection, session)
+
+
+def close_altered() -> None:
+    """Close each connection that a task has altered, so that no pool has it."""
+    for connection in connections.all(initialized_only=True):
+        if is_altered(connection):
+            _let_go_of("A task", connection, session_of(connection, at_any_cost=False))
+
+
+def _let_go_of(name: str, connection: BaseDatabaseWrapper, session: Session) -> None:
+    if session is Session.OPEN:
+        logger.warning(
+            "%s ended with a transaction open on the database %r: it is rolled back, and the connection"
+            " is closed. Write in transaction.atomic(), or COMMIT what was begun by hand.",
+            name,
+            connection.alias,
+        )
+    let_go(connection, session)
