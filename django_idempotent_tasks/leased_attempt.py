@@ -121,7 +121,7 @@ class LeasedAttempt(Attempt):
         if not self.ledger.policy.at_most_once:
             yield
             return
-        self.settlement.enter_external()
+        self.settlement.enter_external(aside=self._is_in_a_transaction())
         before, self.doubt = self.doubt, True
         try:
             yield
@@ -129,6 +129,12 @@ class LeasedAttempt(Attempt):
             if self._says_that_nothing_happened(error):
                 self.doubt = before
             raise
+
+    def _is_in_a_transaction(self) -> bool:
+        """Whether the body has one open, of Django's or by hand."""
+        if self.in_caller_transaction:
+            return False
+        return self.ledger.store.connection.in_atomic_block or self.watch.is_by_hand(at_any_cost=True)
 
     def _says_that_nothing_happened(self, error: BaseException) -> bool:
         cause = cause_of(error) if is_a(error, Retry) else error

@@ -40,12 +40,15 @@ class Watch:
             del sessions[self._ledger.alias]
         self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
 
-    def is_by_hand(self) -> bool:
-        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then."""
+    def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
+        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then.
+
+        On MariaDB and MySQL, where it makes them after a BEGIN, that is seen ``at_any_cost``: a round trip.
+        """
         connection = self._ledger
         if connection.alias in self._before or connection.in_atomic_block:
             return False
-        return session_of(connection, at_any_cost=False) is not Session.IDLE
+        return session_of(connection, at_any_cost=at_any_cost) is not Session.IDLE
 
     def leave(self, alias: str) -> None:
         """Watch no longer what becomes of this database: a transaction is opened there for the body."""
