@@ -30,6 +30,8 @@ admin opens the pages of the admin at five million keys and a hundred thousand d
 minutes.
 beat times an idle tick with ten thousand entries and thousands that are due, beside the ordinary scheduler.
 reserve times senders beside their peers, the relay and pruning, in about one minute.
+upkeep has the sweeper send, delete a million keys beside claims, and hold a busy table level, in about
+thirteen minutes.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
 Exits 1 when something broke or was not done exactly once, never because something was slow.
@@ -43,6 +45,7 @@ PARTS = {
     "reserve": "benchmarks.reserve.part",
     "admin": "benchmarks.admin_volume.part",
     "beat": "benchmarks.beat",
+    "upkeep": "benchmarks.upkeep",
 }
 #: Settings of parts that need others.
 SETTINGS = {"admin": "benchmarks.admin_volume.settings"}

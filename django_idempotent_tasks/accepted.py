@@ -86,7 +86,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
 
     def revoke(self, *args: Any, **kwargs: Any) -> None:
         """Revoke as Celery does, and cancel in the ledger, which outlives every worker's memory."""
-        get_store().cancel_waiting(self.id, window=settings().redelivery_window)
+        get_store().cancel_waiting([self.id], window=settings().redelivery_window)
         super().revoke(*args, **kwargs)
 
     def keep(self, eager: EagerResult[Any]) -> None:

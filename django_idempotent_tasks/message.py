@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from celery import Celery
-from kombu import Connection
+from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 from kombu.utils import json as wire
 
@@ -173,13 +173,22 @@ class Message:
         args, kwargs, options = map(content.get, _PARTS)
         return cls(task, args, kwargs, options, stamped=content.get("stamped") is True)
 
-    def publish(self, app: Celery, *, countdown: float = 0, connection: Connection | None = None) -> None:
-        """Send it, on ``connection`` or on the app's pool. Raises what the transport raises.
+    def publish(
+        self,
+        app: Celery,
+        *,
+        countdown: float = 0,
+        connection: Connection | None = None,
+        producer: Producer | None = None,
+    ) -> None:
+        """Send it, by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
 
         A stamped message goes out as it is; another one as Celery sends it from this process.
         """
         options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
-        if connection is not None:
+        if producer is not None:
+            options |= {"producer": producer, "retry": False, **_BOUNDS}
+        elif connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
         send = as_stored(app) if self.stamped else app.send_task
         with nullcontext() if is_rpc(app) else unsubscribed(app.backend):

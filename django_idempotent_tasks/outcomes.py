@@ -150,7 +150,9 @@ class RedriveBite:
 class Due:
     """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``.
 
-    ``sends`` above 0: a message of this row had gone out before, and may still be in its queue.
+    ``size`` is how many octets its stored message has, None where nothing is stored: the message itself
+    is read for what is published. ``sends`` above 0: a message of this row had gone out before, and may
+    still be in its queue.
     """
 
     digest: UUID
@@ -158,7 +160,7 @@ class Due:
     state: State
     crashes: int
     task: str
-    message: str | None
+    size: int | None
     publish: bool
     sends: int = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,8 @@ logger = logging.getLogger("django_idempotent_tasks")
 REPORT_AGAIN = 30.0
 #: So many sendings of an unknown task are refused before its key is given up.
 UNKNOWN_LIMIT = 10
+#: Revoked calls that one statement cancels.
+REVOKED = 500
 
 
 class ParentHook:
@@ -128,11 +130,16 @@ def cancel_waiting(task_ids: Iterable[str]) -> None:
     """Cancel revoked calls that wait in the ledger: a worker's own memory of them ends with it."""
 
     def work(store: LedgerStore) -> None:
-        for task_id in task_ids:
-            store.cancel_waiting(task_id, window=settings().redelivery_window)
-            revocations.heard(store, task_id)
+        for some in _parts(list(task_ids)):
+            store.cancel_waiting(some, window=settings().redelivery_window)
+            revocations.heard(store, some)
 
     breaker.guard(lambda: on_own_connection(work))
+
+
+def _parts(task_ids: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(task_ids), REVOKED):
+        yield task_ids[start : start + REVOKED]
 
 
 def fail_unknown(name: str, task_id: str, headers: Any) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .bite import Bite
 from .conf import settings
 from .states import State
 from .stores import LedgerStore
@@ -20,13 +25,61 @@ def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
     """Delete at most ``bite`` rows of each kind; how many of each.
 
     Keys by the time that their end gave them, answers of replaced calls by ``REDELIVERY_WINDOW``,
-    summed duplicate attempts by ``RETENTION``, failed jobs by ``DEAD_LETTER_RETENTION``,
-    hourly counts by 90 days.
+    summed duplicate attempts by ``RETENTION``, failed jobs and redrives that have ended by
+    ``DEAD_LETTER_RETENTION``, hourly counts by 90 days.
     """
-    deleted = {state.name.lower(): store.prune(state, bite=bite) for state in PRUNED}
-    keep = settings().dead_letter_retention
-    deleted["failed_jobs"] = store.prune_failed(keep=keep, bite=bite)
-    deleted["answered"] = store.prune_answered(bite=bite)
-    deleted["duplicates"] = store.prune_duplicates(keep=settings().retention, bite=bite)
-    deleted["hourly"] = store.prune_hourly(keep=HOURLY_KEEP, bite=bite)
-    return deleted
+    return {name: prune(bite) for name, prune in _kinds(store).items()}
+
+
+def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
+    """What deletes a bite of each kind."""
+
+    def of(state: State) -> Callable[[int], int]:
+        return lambda bite: store.prune(state, bite=bite)
+
+    keep, kept = settings().dead_letter_retention, settings().retention
+    return {state.name.lower(): of(state) for state in PRUNED} | {
+        "failed_jobs": lambda bite: store.prune_failed(keep=keep, bite=bite),
+        "answered": lambda bite: store.prune_answered(bite=bite),
+        "duplicates": lambda bite: store.prune_duplicates(keep=kept, bite=bite),
+        "hourly": lambda bite: store.prune_hourly(keep=HOURLY_KEEP, bite=bite),
+        "redrives": lambda bite: store.prune_redrives(keep=keep, bite=bite),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What one bite did; ``pause``: seconds to leave to claims before the next one, where it ``goes_on``."""
+
+    deleted: int
+    goes_on: bool
+    pause: float
+
+
+@dataclass(slots=True)
+class Tidying:
+    """Sums duplicates and deletes what is past its time, bite by bite; only what was found full goes on."""
+
+    _bites: dict[str, Bite] = field(default_factory=dict)
+    _full: set[str] | None = None
+
+    def go_on(self, store: LedgerStore) -> Tidied:
+        """One bite of each kind, or of those that the last one found full. May raise a DatabaseError."""
+        began = time.monotonic()
+        kinds = {"summed": lambda bite: store.sum_duplicates(bite=bite), **_kinds(store)}
+        full: set[str] = set()
+        deleted = 0
+        for name, work in kinds.items():
+            if self._full is None or name in self._full:
+                done = self._take(name, work, full)
+                deleted += 0 if name == "summed" else done
+        self._full = full or None
+        return Tidied(deleted, bool(full), time.monotonic() - began)
+
+    def _take(self, name: str, work: Callable[[int], int], full: set[str]) -> int:
+        bite = self._bites.setdefault(name, Bite(BITE))
+        size = bite.size
+        done = bite.take(work)
+        if done is None or done >= size:
+            full.add(name)
+        return done or 0

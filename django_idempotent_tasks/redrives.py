@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
 from django.utils.translation import override
 
 from . import dead_letters
+from .bite import Bite
 from .legible import harmless
 from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
 from .moments import database_now, exact, shifted
@@ -43,7 +44,10 @@ _OPERATION = (
     "last_at",
     "last_digest",
 )
-_ROW = ("digest", "token", "task", "task_id", "signature", "finished_at", "message")
+_ROW = ("digest", "token", "task", "task_id", "signature", "finished_at")
+#: Octets of messages that are in memory at a time, unless a single one is larger.
+BUDGET = 8 * 1024 * 1024
+_budget = Bite(BUDGET)
 
 
 def begin(
@@ -95,41 +99,57 @@ def again(operation: RedriveOperation, *, alias: str) -> QuerySet[DeadLetter]:
     return selection.query(alias).filter(created_at__lt=begun, finished_at__gt=begun)
 
 
+class Carried(NamedTuple):
+    """How many keys a bite looked at, and whether the next one may be taken at once."""
+
+    looked: int
+    goes_on: bool = False
+
+
 def carry_on(store: LedgerStore) -> int:
     """One bite of every running operation, on the store's own connection; how many keys were looked at."""
+    return sum(each.looked for each in carried(store))
+
+
+def carried(store: LedgerStore) -> list[Carried]:
+    """One bite of every running operation, on the store's own connection."""
     running = RedriveOperation.objects.filter(state=OperationState.RUNNING).order_by("id")
-    return sum(_guarded(store, operation) for operation in read_on(store, running, _OPERATION))
+    return [_guarded(store, operation) for operation in read_on(store, running, _OPERATION)]
 
 
-def _guarded(store: LedgerStore, operation: RedriveOperation) -> int:
+def _guarded(store: LedgerStore, operation: RedriveOperation) -> Carried:
     """One bite; an operation that fails keeps the sweeper neither from the others nor from its own work."""
     try:
         return _bite(store, operation)
     except DatabaseError as error:
+        if _budget.halve(error):
+            return Carried(0, goes_on=True)
         logger.warning("Redrive operation %d waits for the next sweep: %r", operation.pk, error)
     except Exception:
         logger.exception("Redrive operation %d cannot be carried out; it is stopped", operation.pk)
         store.stop_redrive(operation.pk, by="sweeper")
-    return 0
+    return Carried(0)
 
 
-def _bite(store: LedgerStore, operation: RedriveOperation) -> int:
+def _bite(store: LedgerStore, operation: RedriveOperation) -> Carried:
     most = _allowance(operation, now=database_now(store))
     if most <= 0:
-        return 0
-    rows = _next(store, operation, Selection.decode(operation.selection), most)
+        return Carried(0)
+    found = _next(store, operation, Selection.decode(operation.selection), most)
+    rows = _with_messages(store, found)
+    is_last = len(rows) == len(found) < most
     try:
         with store.together():
             # Locks the operation: beside another sweeper's bite its keys would be passed over as held.
             _advance(store, operation, RedriveBite(_seen(operation), 0, 0, None, None, None, is_last=False))
             done = [row for row in rows if _redriven(store, row)]
-            _advance(store, operation, _progress(operation, rows, done, most))
+            _advance(store, operation, _progress(operation, rows, done, is_last=is_last))
     except _Overtaken:
-        return 0
+        return Carried(0)
     _pace.spent(operation.pk, len(rows))
     for row in done:
         dead_letters.tell(row, by=operation.created_by, using=None)
-    return len(rows)
+    return Carried(len(rows), goes_on=not is_last and operation.rate is None)
 
 
 class _Overtaken(Exception):
@@ -195,13 +215,29 @@ def _next(
     return list(read_on(store, found[:most], _ROW))
 
 
+def _with_messages(store: LedgerStore, found: list[IdempotencyKey]) -> list[IdempotencyKey]:
+    """The first of these rows, with their messages: as many as the budget allows, and at least one."""
+    sizes = store.sizes([row.digest for row in found])
+    rows: list[IdempotencyKey] = []
+    total = 0
+    for row in found:
+        total += sizes.get(row.digest, 0)
+        if rows and total > _budget.size:
+            break
+        rows.append(row)
+    texts = store.messages({row.digest: row.token for row in rows})
+    for row in rows:
+        row.message = texts.get(row.digest)
+    return rows
+
+
 def _redriven(store: LedgerStore, row: IdempotencyKey) -> bool:
     text = dead_letters.anew(row)
     return text is not None and store.redrive(row.digest, token=row.token, message=text, waits=False)
 
 
 def _progress(
-    operation: RedriveOperation, rows: list[IdempotencyKey], done: list[IdempotencyKey], most: int
+    operation: RedriveOperation, rows: list[IdempotencyKey], done: list[IdempotencyKey], *, is_last: bool
 ) -> RedriveBite:
     last = rows[-1] if rows else IdempotencyKey()
     return RedriveBite(
@@ -211,7 +247,7 @@ def _progress(
         last_signature=last.signature,
         last_at=last.finished_at,
         last_digest=last.digest,
-        is_last=len(rows) < most,
+        is_last=is_last,
     )
 
 

@@ -6,6 +6,7 @@ an id. What it remembers has no time that another process could compare. The led
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from celery.worker.state import REVOKES_MAX, revoked
@@ -22,15 +23,17 @@ from .turns import redrive_of
 _running: dict[str, int] = {}
 
 
-def heard(store: LedgerStore, task_id: str) -> None:
-    """Note which run of a call a revoke has met; one that waited is cancelled in the ledger by then."""
-    runs = IdempotencyKey.objects.filter(task_id=task_id, state=State.RUNNING)
-    tokens = [row.token for row in read_on(store, runs, ("token",))]
-    _running.pop(task_id, None)
-    if tokens:
-        _running[task_id] = max(tokens)
-        while len(_running) > REVOKES_MAX:
-            del _running[next(iter(_running))]
+def heard(store: LedgerStore, task_ids: Sequence[str]) -> None:
+    """Note which runs of some calls a revoke has met; what waited is cancelled in the ledger by then."""
+    runs = IdempotencyKey.objects.filter(task_id__in=task_ids, state=State.RUNNING)
+    tokens: dict[str, int] = {}
+    for row in read_on(store, runs, ("task_id", "token")):
+        tokens[row.task_id] = max(row.token, tokens.get(row.task_id, 0))
+    for task_id in task_ids:
+        _running.pop(task_id, None)
+    _running.update(tokens)
+    while len(_running) > REVOKES_MAX:
+        del _running[next(iter(_running))]
 
 
 def forget_for(task_id: str, message: Any, *, task: str) -> None:

@@ -14,6 +14,7 @@ from celery.worker.state import revoked
 from django.db import close_old_connections
 
 from . import altered, heartbeat, redis_restart
+from .breaker import kept
 from .checks import missing_constraints, missing_tables, problems
 from .conf import settings
 from .leftovers import close_altered, close_left_open
@@ -139,11 +140,14 @@ def _look_at_children(consumer: Any) -> None:
     hub, maintain = getattr(consumer, "hub", None), getattr(consumer.pool, "maintain_pool", None)
     if hub is not None and maintain is not None:
         hub.call_repeatedly(CHILD_LOOK, maintain)
+        kept.begin()
+        hub.call_repeatedly(CHILD_LOOK, kept.close_idle)
 
 
 def _on_shutdown(**_kwargs: object) -> None:
     while _sweepers:
         _sweepers.pop().stop()
+    kept.end()
 
 
 def keep_connections(app: Any) -> None:

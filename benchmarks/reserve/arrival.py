@@ -15,7 +15,7 @@ from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import clock, get_store
-from django_idempotent_tasks.sweeper import BITE, sweep_once
+from django_idempotent_tasks.sweeping import Sweep
 
 #: Seconds by which the clock is moved, so that every reservation is due to be sent again.
 LATER = 4000
@@ -52,8 +52,8 @@ def _wait(task: Any, number: int) -> float:
 def _swept(app: Celery) -> float:
     """All that was reserved, as if none of it had ever been sent."""
     rows = IdempotencyKey.objects.filter(state=State.PENDING).update(sends=-1)
-    began = time.perf_counter()
+    began, sweep = time.perf_counter(), Sweep(app)
     with clock.shifted(LATER):
-        while sweep_once(app, get_store()) >= BITE:
+        while sweep.go_on(get_store()).goes_on:
             pass
     return rows / (time.perf_counter() - began)

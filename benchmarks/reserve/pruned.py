@@ -32,17 +32,17 @@ SELECT gen_random_uuid(), now() - interval '1 hour', now(), now(), now(), now(),
 def pruned(rows: int) -> dict[str, Any]:
     """Rows a second with the usual pauses and without, and the claims' slowest hundredth beside it."""
     _fill(rows)
-    with _claiming() as alone:
+    with claiming() as alone:
         time.sleep(ALONE)
-    with _claiming() as beside:
+    with claiming() as beside:
         paused = _prune(PAUSE)
     _fill(rows)
     return {
         "rows": rows,
         "rows a second": round(rows / paused),
         "without pauses": round(rows / _prune(0.0)),
-        "claim p99 alone, ms": round(1e3 * _p99(alone), 2),
-        "beside pruning": round(1e3 * _p99(beside), 2),
+        "claim p99 alone, ms": round(1e3 * p99(alone), 2),
+        "beside pruning": round(1e3 * p99(beside), 2),
     }
 
 
@@ -61,7 +61,7 @@ def _prune(pause: float) -> float:
 
 
 @contextmanager
-def _claiming() -> Iterator[list[float]]:
+def claiming() -> Iterator[list[float]]:
     """Claim new keys on another connection meanwhile; what each took, in seconds."""
     seconds: list[float] = []
     ended = threading.Event()
@@ -69,7 +69,7 @@ def _claiming() -> Iterator[list[float]]:
     def work() -> None:
         try:
             while not ended.is_set():
-                seconds.append(_timed(_claim))
+                seconds.append(timed(claim))
         finally:
             connections.close_all()
 
@@ -82,16 +82,19 @@ def _claiming() -> Iterator[list[float]]:
         thread.join()
 
 
-def _claim() -> None:
+def claim() -> None:
+    """Claim a new key."""
     call = Call(Identity(uuid4(), None, "n", None), "shop.charge", str(uuid4()), None)
     get_store().claim_new(call, owner="bench", lease=60)
 
 
-def _timed(work: Callable[[], None]) -> float:
+def timed(work: Callable[[], None]) -> float:
+    """The seconds that it takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
-def _p99(values: list[float]) -> float:
+def p99(values: list[float]) -> float:
+    """The slowest hundredth."""
     return quantiles(values, n=100)[98]

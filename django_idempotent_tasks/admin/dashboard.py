@@ -39,6 +39,7 @@ _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "expired_leases": ("idempotencykey", {"state": int(State.RUNNING)}),
     "pending_overdue": ("idempotencykey", {"state": int(State.PENDING)}),
     "retry_overdue": ("idempotencykey", {"state": int(State.RETRY)}),
+    "prune_behind": ("idempotencykey", {"state": int(State.SUCCEEDED)}),
     "failed": ("deadletter", {"state": int(State.FAILED)}),
     "review": ("deadletter", {"state": int(State.REVIEW)}),
     "beat_no_leader": ("beatcursor", {}),
@@ -78,6 +79,9 @@ _WORDS: dict[str, Any] = {
         "%(count)s dead letter is in review: a person must say what became of it.",
         "%(count)s dead letters are in review: a person must say what became of them.",
         "number",
+    ),
+    "prune_behind": gettext_lazy(
+        "%(count)s keys are past their time for over a minute: the sweeper is behind with deleting them."
     ),
     "beat_no_leader": gettext_lazy(
         "Nobody leads beat while periodic tasks are enabled: start one, 'manage.py idem beat'."

@@ -14,6 +14,7 @@ from ..beat.overview import Overview, overview
 from ..constraint_checks import missing_in
 from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
 from ..moments import database_now, exact, shifted
+from ..pruning import BITE, PRUNED
 from ..states import Category, State
 from ..stores import LedgerStore
 from ..sweeper import DUTY
@@ -110,6 +111,8 @@ def _numbers(state: State, now: datetime) -> dict[str, Any]:
             numbers["stuck"] = Counted("state", filter=Q(open_at__lte=late))
         case State.FAILED | State.REVIEW:
             numbers |= of_the_dead()
+    if state in PRUNED:
+        numbers["past"] = Counted("state", filter=Q(due_at__lte=late))
     return numbers
 
 
@@ -162,7 +165,17 @@ def findings(seen: Status) -> list[Finding]:
             "{} key(s) in REVIEW wait for a decision: see 'idem dead-letters list --state review'.",
         ),
     ]
-    return [each for each in [*found, *beat_findings(seen.beat)] if each.count.number]
+    return [each for each in [*found, *_behind(seen), *beat_findings(seen.beat)] if each.count.number]
+
+
+def _behind(seen: Status) -> list[Finding]:
+    """Keys that should be gone: a bite of them, since the sweeper comes by every few seconds."""
+    past = _sum(*(seen.count(state, "past") for state in PRUNED))
+    words = (
+        "{} key(s) are past their time for over a minute: the sweeper is behind with deleting them."
+        " 'idem prune --yes --pause 0' helps; does the database keep up?"
+    )
+    return [Finding("prune_behind", past, words)] if past.number >= BITE else []
 
 
 def _sum(*counts: Count) -> Count:

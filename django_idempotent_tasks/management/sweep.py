@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
@@ -14,10 +15,11 @@ from .. import signals
 from ..hourly import count_hours
 from ..models import IdempotencyKey
 from ..moments import database_now
-from ..pruning import prune_bite
+from ..pruning import Tidying
 from ..states import State
 from ..stores import LedgerStore
-from ..sweeper import BITE, DUTY, Sweeper, Swept, sweep_bite
+from ..sweeper import DUTY, Sweeper
+from ..sweeping import BITE, Sweep, Swept
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
 
@@ -65,27 +67,38 @@ def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
 
 def _once(store: LedgerStore, app: Celery) -> Report:
     """Whoever leads meanwhile: two sweeps at a time take different rows."""
-    freed = sent = 0
+    freed = sent = waiting = 0
+    sweep, goes_on = Sweep(app), True
+    while goes_on:
+        held = _over(store)
+        with store.side_connection() as side:
+            swept = sweep.go_on(side)
+        goes_on = swept.goes_on
+        freed += _freed(swept, held)
+        sent += swept.sent
+        waiting += len(swept.unsent)
     with store.side_connection() as side:
-        while True:
-            held = _over(store)
-            swept = sweep_bite(app, side)
-            freed += _freed(swept, held)
-            sent += swept.sent
-            if swept.moved < BITE:
-                break
         count_hours(side)
-        pruned = sum(prune_bite(side).values())
-    waiting = len(swept.unsent)
+    pruned = _tidied(store)
     lines = [
         f"Freed {freed} expired lease(s), sent {sent} message(s), deleted {pruned} row(s) past their time."
     ]
     if waiting:
-        lines.append(
-            f"At least {waiting} message(s) could not be sent: is the broker up? They wait in the ledger."
-        )
+        lines.append(f"{waiting} message(s) could not be sent: is the broker up? They wait in the ledger.")
     facts = {"freed": freed, "sent": sent, "pruned": pruned, "waiting": waiting}
     return Report(facts, lines, FINDINGS if waiting else FINE)
+
+
+def _tidied(store: LedgerStore) -> int:
+    """How many rows were deleted, until nothing was past its time."""
+    tidying, pruned = Tidying(), 0
+    while True:
+        with store.side_connection() as side:
+            bite = tidying.go_on(side)
+        pruned += bite.deleted
+        if not bite.goes_on:
+            return pruned
+        time.sleep(bite.pause)
 
 
 def _over(store: LedgerStore) -> dict[UUID, int]:

@@ -254,8 +254,8 @@ class LedgerStore(Upkeep):
         """
 
     @abstractmethod
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        """PENDING or RETRY to CANCELLED for an accepted call, whatever its key; how many rows."""
+    def cancel_waiting(self, task_ids: Sequence[str], *, window: int) -> int:
+        """PENDING or RETRY to CANCELLED for accepted calls, whatever their keys; how many rows."""
 
     @abstractmethod
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:

@@ -50,6 +50,8 @@ class Dialect(ABC):
     uuid_type: str
     #: Takes the key's lock until the transaction ends, if nobody has it; never waits.
     unheld: str
+    #: The octets of a stored message, without reading it where the database can tell.
+    size = "octet_length(message)"
     #: Compares two values of which either may be NULL.
     same: str
     #: Bounds how long the server holds the transaction of a host that has vanished; always true.
@@ -107,6 +109,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         uuid=dialect.uuid_type,
         unheld=dialect.unheld,
         same=dialect.same,
+        size=dialect.size,
         bounded=dialect.bounded,
         skip_locked=dialect.skip_locked,
         doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),

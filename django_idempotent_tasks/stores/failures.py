@@ -14,8 +14,8 @@ from ..failure import NAME_LIMIT
 from ..outcomes import Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from . import statements
+from .messages import MessageSqlStore
 from .reading import Parameters, is_token
-from .sql import SqlStore
 from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
@@ -88,7 +88,7 @@ ENTER_EXTERNAL = f"UPDATE {{key}} SET in_external = {{true}} WHERE {statements.O
 _UNSTORABLE = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError, ValueError)
 
 
-class FailureSqlStore(SqlStore):
+class FailureSqlStore(MessageSqlStore):
     """Adds how claims fail, and what people decide about dead letters."""
 
     def retry(

@@ -193,8 +193,8 @@ class MysqlStore(MysqlSweepingStore):
         named = {"digest": self.dialect.uuid(digest), "task_id": task_id}
         return self._cancel(statements.LIVE, named, window) == 1
 
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._cancel(statements.WAITING, {"task_id": task_id}, window)
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        return self._cancel(statements.WAITING.replace("TASK_IDS", listed), named, window)
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         named = {"digest": self.dialect.uuid(digest), "task_id": task_id}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -52,8 +53,10 @@ class MysqlSweepingStore(AtomicSqlStore):
     def _column(self, select: str, parameters: Parameters) -> list[Any]:
         return [row[0] for row in self._rows(select, parameters)]
 
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish, "calm": calm}
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
         with self._in_transaction():
             swept: set[UUID] = set()
             for select in words.DUE:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from uuid import UUID
 
 from django.db import OperationalError, transaction
@@ -129,8 +130,9 @@ class PostgresStore(AtomicSqlStore):
         taken.count += 1  # the lock may be taken also where the row has changed
         return self._row(words.RESERVE_FINISHED, parameters)
 
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(words.CANCEL_WAITING, {"task_id": task_id} | cancelling(window))
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
+        return self._count(template, named | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
@@ -155,8 +157,10 @@ class PostgresStore(AtomicSqlStore):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish, "calm": calm}
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
         return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
     def sum_duplicates(self, *, bite: int) -> int:

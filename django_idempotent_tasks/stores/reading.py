@@ -76,7 +76,7 @@ def to_entry(row: Row) -> Entry:
 
 def due(row: Row) -> Due:
     """One swept row; it is to be published when a claim is allowed now and there is something to send."""
-    digest, token, state, crashes, task, message, is_open, sends = row
-    sendable = state in {State.PENDING, State.RETRY} and message is not None
+    digest, token, state, crashes, task, size, is_open, sends = row
+    sendable = state in {State.PENDING, State.RETRY} and size is not None
     publish = sendable and (is_open is None or bool(is_open))
-    return Due(UUID(str(digest)), token, State(state), crashes, task, message, publish, sends)
+    return Due(UUID(str(digest)), token, State(state), crashes, task, size, publish, sends)

@@ -22,6 +22,14 @@ STOP = (
 )
 
 
+#: What runs is never past its time. Ids grow with time.
+PRUNE = """
+DELETE FROM {redrive} WHERE id IN (SELECT id FROM (
+  SELECT id FROM {redrive} WHERE state IN (2, 3) AND finished_at <= {before[keep]}
+   ORDER BY id LIMIT %(bite)s) oldest)
+"""
+
+
 class RedriveSqlStore(FailureSqlStore):
     """Adds the progress of redrives."""
 
@@ -40,6 +48,9 @@ class RedriveSqlStore(FailureSqlStore):
             "state": 2 if bite.is_last else 1,
         }
         return self._count(ADVANCE, named) == 1
+
+    def prune_redrives(self, *, keep: int, bite: int) -> int:
+        return self._count(PRUNE, {"keep": keep, "bite": bite})
 
     def stop_redrive(self, operation: int, *, by: str) -> bool:
         return self._count(STOP, {"id": operation, "by": by}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -97,6 +98,7 @@ class SqliteDialect(Dialect):
     uuid_type = "char(32)"
     unheld = "1"
     same = "IS"
+    size = "length(CAST(message AS BLOB))"  # octet_length() is of 3.43
     skip_locked = ""
 
     def now(self) -> str:
@@ -141,8 +143,9 @@ class SqliteStore(AtomicSqlStore):
         is_closed = self.connection.closed_in_transaction  # Python's own error, were it asked then
         return None if is_closed or not self.connection.connection.in_transaction else False
 
-    def cancel_waiting(self, task_id: str, *, window: int) -> int:
-        return self._count(CANCEL_WAITING, {"task_id": task_id} | cancelling(window))
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        template = CANCEL_WAITING.replace("TASK_IDS", listed)
+        return self._count(template, named | cancelling(window))
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
@@ -177,8 +180,10 @@ class SqliteStore(AtomicSqlStore):
     def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
         return self._count(CANCEL, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
-        parameters = {"bite": bite, "republish": republish, "calm": calm}
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
         with self._write():
             self._count(RECORD_FREED, parameters)
             return [due(row) for row in self._rows(SWEEP, parameters)]

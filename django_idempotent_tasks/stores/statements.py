@@ -122,7 +122,7 @@ digest = %(digest)s AND state IN (1, 2, 3)
 """
 
 #: What a revoked or expired message ends: a call that waits to be run; one that runs is another matter.
-WAITING = "task_id = %(task_id)s AND state IN (1, 3)"
+WAITING = "task_id IN (TASK_IDS) AND state IN (1, 3)"
 UNSTARTED = "task_id = %(task_id)s AND digest = %(digest)s AND state = 1"
 
 #: An operator takes the key from its holder, whose completion is refused from now on. As after a death,
@@ -179,9 +179,9 @@ SELECT k.digest, k.token, {{now}}, k.attempts, CASE WHEN k.in_external THEN 4 EL
 
 
 def due_in(state: int) -> str:
-    """What the sweeper looks at in a state; of leases those that are no longer than ``calm``."""
+    """What the sweeper looks at in a state, of what was due at ``until``; leases no longer than ``calm``."""
     short = " AND lease_seconds <= %(calm)s" if state == State.RUNNING else ""
-    return f"state = {state} AND due_at <= {{now}}{short}"
+    return f"state = {state} AND due_at <= {{now}} AND due_at <= COALESCE(%(until)s, due_at){short}"
 
 
 SWEEP = f"""
@@ -199,7 +199,7 @@ SET reason = CASE WHEN {FREED} THEN 9 ELSE k.reason END, {{doubted}},
 """
 
 #: No NULL tests here: in RETURNING, SQLite 3.40 answers them wrongly behind a NOT NULL column.
-SWEPT = "k.digest, k.token, k.state, k.crashes, k.task, k.message, k.open_at <= {now}, k.sends"
+SWEPT = "k.digest, k.token, k.state, k.crashes, k.task, {size}, k.open_at <= {now}, k.sends"
 
 LEAD = """
 INSERT INTO {leader} AS l (name, holder, token, since, expires_at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -24,6 +24,10 @@ class Upkeep(ABC):
     @abstractmethod
     def stop_redrive(self, operation: int, *, by: str) -> bool:
         """Stop a running operation where it is; False when it had ended."""
+
+    @abstractmethod
+    def prune_redrives(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` redrive operations that ended more than ``keep`` ago; how many."""
 
     @abstractmethod
     def prune_failed(self, *, keep: int, bite: int) -> int:
@@ -58,12 +62,23 @@ class Upkeep(ABC):
         """Delete at most ``bite`` summed duplicate attempts older than ``keep``; how many."""
 
     @abstractmethod
-    def sweep(self, *, bite: int, republish: int, calm: int = LONGEST) -> list[Due]:
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
         """Free expired leases and pick what is due to be sent, at most ``bite`` rows a state.
 
         ``calm``: the seconds for which the ledger has answered. A longer lease is not freed yet, since
-        its owner has had less than a lease to renew it.
+        its owner has had less than a lease to renew it. ``until``: what is due since then waits for the
+        next sweep, so that what this one gives back is not taken by it again.
         """
+
+    @abstractmethod
+    def messages(self, tokens: Mapping[UUID, int]) -> dict[UUID, str]:
+        """The stored messages of these keys, where they have one and still the token that is named."""
+
+    @abstractmethod
+    def sizes(self, digests: Sequence[UUID]) -> dict[UUID, int]:
+        """The octets of the stored messages of these keys, where they have one."""
 
     @abstractmethod
     def sum_duplicates(self, *, bite: int) -> int:

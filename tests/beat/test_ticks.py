@@ -15,7 +15,7 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import sweep_once
+from django_idempotent_tasks.sweeping import sweep_once
 from tests.beat.bench import EPOCH, Bench
 from tests.sending.conftest import no_broker
 

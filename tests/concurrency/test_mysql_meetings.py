@@ -197,7 +197,7 @@ class TestNeighbours(MysqlStage, Meeting):
             with shifted(LEASE + 1):
                 swept = self.without_waiting(lambda store: store.sweep(bite=99, republish=REPUBLISH))
             assert {row.digest for row in swept} == {each.digest for each in free}
-            assert self.without_waiting(lambda store: store.cancel_waiting("A", window=WINDOW)) == len(free)
+            assert self.without_waiting(lambda store: store.cancel_waiting(["A"], window=WINDOW)) == len(free)
         states = [self.seen(each.call).state for each in claims]
         assert states.count(State.SUCCEEDED) == len(held)
 

@@ -30,7 +30,7 @@ def cancel(call: Call) -> Work[bool]:
 
 
 def revoke(call: Call) -> Work[int]:
-    return lambda store: store.cancel_waiting(call.task_id, window=WINDOW)
+    return lambda store: store.cancel_waiting([call.task_id], window=WINDOW)
 
 
 def expire(call: Call) -> Work[bool]:

@@ -10,9 +10,10 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks.management import counts
+from django_idempotent_tasks.management import counts, status
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.testing.contract.bench import WINDOW
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill
 from tests.stores.statements import postgresql_plan
@@ -201,3 +202,17 @@ def test_text_and_json_tell_the_same_findings() -> None:
     assert [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")] == [
         each["text"] for each in told
     ]
+
+
+@both
+def test_a_bite_of_keys_past_their_time_says_that_the_sweeper_is_behind(keys: Keys, monkeypatch: Any) -> None:
+    monkeypatch.setattr(status, "BITE", 3)
+    led(keys)
+    for _ in range(3):
+        keys.completed(retention=0)
+    with shifted(WINDOW + 30):
+        assert found(keys) == [], "the next sweep deletes them"
+    with shifted(WINDOW + 90):
+        assert found(keys) == ["prune_behind"]
+        text = idem("status", "--database", keys.alias)[1]
+    assert "3 key(s) are past their time for over a minute: the sweeper is behind" in text

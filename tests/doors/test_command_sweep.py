@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from queue import Empty
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from celery import Celery
 from django.core.management import CommandError
 
-from django_idempotent_tasks import sweeper
+from django_idempotent_tasks import posting, pruning, sweeping
 from django_idempotent_tasks.management import sweep as module
+from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import Sweeper
 from tests.doors.test_command_idem import Keys, both, facts, idem
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]
 )
 
 MESSAGE = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "%s"}}'
+#: No queue has a number for a name.
+BAD = MESSAGE.replace('{"task_id"', '{"queue": 5, "task_id"')
 
 
 @pytest.fixture
@@ -97,7 +106,7 @@ def test_a_message_that_most_likely_still_waits_is_neither_sent_again_nor_counte
 def test_it_goes_on_until_nothing_is_due_however_small_the_bites(
     keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "BITE", 2)
+    monkeypatch.setattr(sweeping, "BITE", 2)
     monkeypatch.setattr(module, "BITE", 2)
     for number in range(7):
         keys.claimed(call(f"dead{number}"), lease=60)
@@ -156,3 +165,58 @@ def test_without_a_celery_app_it_says_where_to_import_it(monkeypatch: pytest.Mon
     with pytest.raises(CommandError, match=r"__init__\.py of your project") as error:
         idem("sweep", "--once")
     assert error.value.returncode == 2
+
+
+@both
+def test_what_a_bite_has_no_time_to_send_goes_with_the_next(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "LONGEST_BITE", 0.0)
+    for number in range(7):
+        keys.reserved(call(f"unsent{number}"), sends=-1)
+    code, seen = later(keys)
+    assert (code, seen["sent"], seen["waiting"], len(arrived(app))) == (0, 7, 0, 7)
+
+
+@both
+def test_it_deletes_until_nothing_is_past_its_time(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "BITE", 2)
+    for _ in range(7):
+        keys.completed(retention=0)
+    with shifted(9000):
+        assert facts(keys, "sweep", "--once")[1]["pruned"] == 7
+    assert app.main == "shop"
+
+
+@both
+def test_the_thread_sums_and_deletes_while_bites_are_full(
+    keys: Keys, app: Celery, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.IDEMPOTENT_TASKS = {"DATABASE": keys.alias}
+    monkeypatch.setattr(pruning, "BITE", 2)
+    held = keys.claimed()
+    for _ in range(7):
+        keys.completed(retention=0)
+        keys.store().record_duplicate(held.call, place="worker", reason="in_progress")
+    with shifted(9000):
+        assert Sweeper(app)._tidy() is False
+    assert keys.row(held).duplicates == 7
+    assert IdempotencyKey.objects.using(keys.alias).count() == 1
+
+
+@both
+def test_a_message_that_cannot_be_sent_keeps_no_lease_from_being_freed(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "BITE", 2)
+    monkeypatch.setattr(module, "BITE", 2)
+    bad = keys.claimed(replace(call("bad"), message=BAD % "bad"), lease=50)
+    for number in range(7):
+        keys.claimed(call(f"dead{number}"), lease=60)
+    _, seen = later(keys)
+    assert (seen["freed"], seen["sent"], len(arrived(app))) == (8, 7, 7)
+    pause = keys.row(bad).due_at
+    assert pause is not None
+    assert pause > keys.now(bad) + timedelta(seconds=400), "it is looked at later, and not at every sweep"

@@ -11,7 +11,7 @@ import pytest
 from django_idempotent_tasks import dead_letters
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeper import sweep_once
+from django_idempotent_tasks.sweeping import sweep_once
 from tests.process.reserving import sending_to
 from tests.process.test_idem_command import QUIET
 from tests.proj import death

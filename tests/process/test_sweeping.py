@@ -17,7 +17,8 @@ from django.utils import timezone
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeper import BITE, Sweeper, sweep_once
+from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeping import BITE, sweep_once
 from tests.proj import tasks
 from tests.support.site import Pair, Site
 from tests.support.waiting import eventually

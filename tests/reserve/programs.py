@@ -12,7 +12,7 @@ from tests.reserve.shop import Shop
 from tests.support.processes import ROOT, _die_with_parent
 
 #: Sweeps once, as a leader does in its thread.
-SWEEP = "from django_idempotent_tasks.sweeper import sweep_once; sweep_once(app, get_store())"
+SWEEP = "from django_idempotent_tasks.sweeping import sweep_once; sweep_once(app, get_store())"
 #: Orders, as a web process does.
 ORDER = """
 with transaction.atomic():

@@ -18,7 +18,7 @@ from django_idempotent_tasks.relay import collapse, relay
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import Swept, sweep_bite
+from django_idempotent_tasks.sweeping import Swept, sweep_bite
 from tests.proj.celery import app
 from tests.proj.models import Effect
 from tests.proj.reserving import ordering

@@ -9,8 +9,11 @@ from collections import Counter
 import pytest
 from django.db import connections
 
+from django_idempotent_tasks import posting
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.sweeper import BITE, LEADER_LEASE
+from django_idempotent_tasks.posting import FLUSH
+from django_idempotent_tasks.sweeper import LEADER_LEASE
+from django_idempotent_tasks.sweeping import BITE
 from tests.reserve.programs import SWEEP, program
 from tests.reserve.shop import Shop
 from tests.support.broker import QUEUE
@@ -49,8 +52,8 @@ def test_a_sweeper_killed_after_it_has_sent_makes_copies_and_each_order_is_done_
         with program(shop, SWEEP, broker_url=f"redis://127.0.0.1:{proxy.port}/0"):
             eventually(lambda: proxy.held, "a message is sent, and not yet answered")
         proxy.answer()
-        assert shop.site.broker.waiting() == before + 1
-    # Each round left one message with the broker that the ledger knows nothing of.
+        assert shop.site.broker.waiting() >= before + 5  # older rounds may be due again
+    # Each round left what one flush sends with the broker that the ledger knows nothing of.
     sent = copies(shop)
     shop.keys().update(sends=-1)
     shop.sweep(after=3600)
@@ -129,17 +132,18 @@ def test_a_broker_that_falls_silent_in_the_middle_holds_a_sweep_for_less_than_it
     shop: Shop, proxy: LateProxy, key: str
 ) -> None:
     order_unsent(shop, key, 100)
-    middle = shop.keys().order_by("due_at")[10].task_id
+    middle = shop.keys().order_by("due_at")[FLUSH + 10].task_id
     proxy.freeze_at(middle.encode())
     with shop.sending_to(f"redis://127.0.0.1:{proxy.port}/0"):
         assert shop.seconds_to_sweep() < LEADER_LEASE / 2
-    assert shop.unsent() == 90
-    assert shop.sweep().sent == 90
+    assert shop.unsent() == 100 - FLUSH
+    assert shop.sweep().sent == 100 - FLUSH
 
 
 def test_a_slow_broker_gets_in_one_sweep_only_what_it_takes_within_the_lease(
-    shop: Shop, proxy: LateProxy, key: str
+    shop: Shop, proxy: LateProxy, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(posting, "FLUSH", 2)
     order_unsent(shop, key, 50)
     proxy.delay = 0.2
     with shop.sending_to(f"redis://127.0.0.1:{proxy.port}/0"):

@@ -20,7 +20,7 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.relay import relay
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import sweep_once
+from django_idempotent_tasks.sweeping import sweep_once
 
 
 class Post:

@@ -49,7 +49,7 @@ class TestMysql(StoreContract):
         store, call = self.store(), self.reserved(self.call("A"))
         stranger = self.call(other, of=call)
         assert store.claim_reserved(stranger, owner="w:1:x", lease=9) is None
-        assert store.cancel_waiting(other, window=9) == 0
+        assert store.cancel_waiting([other], window=9) == 0
         assert store.expire(call.identity.digest, task_id=other, window=9) is False
         anew = self.call(other, of=self.completed(self.started(call), retention=0).call)
         assert self.seen(anew).was_answered is False

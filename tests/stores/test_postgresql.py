@@ -52,7 +52,7 @@ def reserve_through_the_ledger(call: Call) -> Work:
 def from_outside(digest: UUID) -> list[Work]:
     """The verbs of senders, revokes and prunes on a key of the call A."""
     return [
-        lambda store: store.cancel_waiting("A", window=WINDOW),
+        lambda store: store.cancel_waiting(["A", "B"], window=WINDOW),
         lambda store: store.expire(digest, task_id="A", window=WINDOW),
         lambda store: store.prune(State.SUCCEEDED, bite=9),
         lambda store: store.prune_answered(bite=9),
@@ -254,7 +254,7 @@ class TestPlans(Ledgers):
             assert "Seq Scan" not in nodes, said("default", verb)
 
     def test_a_revoke_reads_by_the_task_id(self) -> None:
-        plan = postgresql_plan(lambda store: store.cancel_waiting("T7", window=WINDOW))
+        plan = postgresql_plan(lambda store: store.cancel_waiting(["T7"], window=WINDOW))
         assert "idem_key_task_id" in {access.index for access in plan}
 
     def test_a_prune_reads_what_is_past_its_time_from_the_index(self) -> None:

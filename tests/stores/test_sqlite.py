@@ -179,7 +179,7 @@ class TestPlans(Ledgers):
             lambda store: Ledger(store, POLICY).reserve(self.call(), wait=REPUBLISH, sends=0),
             lambda store: Ledger(store, POLICY).reserve(finished, wait=REPUBLISH, sends=0),
             claim_through_the_ledger(self.call(), first=Step.RESERVED),
-            lambda store: store.cancel_waiting("A", window=WINDOW),
+            lambda store: store.cancel_waiting(["A"], window=WINDOW),
             lambda store: store.expire(claims[1].digest, task_id="A", window=WINDOW),
             lambda store: store.prune(State.SUCCEEDED, bite=9),
             lambda store: store.prune_answered(bite=9),

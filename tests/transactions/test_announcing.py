@@ -17,7 +17,7 @@ from django_idempotent_tasks.signals import dead_lettered, key_failed
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import sweep_bite
+from django_idempotent_tasks.sweeping import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs

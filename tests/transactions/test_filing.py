@@ -25,7 +25,7 @@ from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
 from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, State
 from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeper import sweep_once
+from django_idempotent_tasks.sweeping import sweep_once
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
 from tests.transactions.till import Counter, Till

@@ -15,7 +15,7 @@ from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import sweep_bite
+from django_idempotent_tasks.sweeping import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
@@ -37,6 +37,8 @@ UNSENDABLE = {
     "for an unknown serializer": stored(options={"serializer": "carrier-pigeon"}),
     "for an unknown compression": stored(options={"compression": "carrier-pigeon"}),
     "with an odd option": stored(options={"priority": {}, "queue": ["a"]}),
+    "for a queue whose name is a number": stored(options={"queue": 5}),
+    "with headers that are a list": stored(options={"headers": ["a"]}),
 }
 
 

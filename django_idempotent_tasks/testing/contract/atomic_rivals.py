@@ -116,7 +116,7 @@ class AtomicRivals(Meeting, AtomicBench):
         works: tuple[Callable[[LedgerStore], object], ...] = (
             lambda store: [row for row in store.sweep(bite=99, republish=REPUBLISH) if row.digest == digest],
             lambda store: store.cancel(digest, window=WINDOW),
-            lambda store: store.cancel_waiting(call.task_id, window=WINDOW),
+            lambda store: store.cancel_waiting([call.task_id], window=WINDOW),
             lambda store: store.expire(digest, task_id=call.task_id, window=WINDOW),
             lambda store: store.prune(State.SUCCEEDED, bite=99),
         )

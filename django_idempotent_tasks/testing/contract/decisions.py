@@ -121,7 +121,7 @@ class Redriven(Decisions):
         claim = self.dead()
         self.redrive(claim)
         row = self.swept(claim)
-        assert (row.state, row.publish, row.message, row.sends) == (State.PENDING, True, MESSAGE, 0)
+        assert (row.state, row.publish, row.size, row.sends) == (State.PENDING, True, len(MESSAGE), 0)
 
     def test_a_redriven_key_is_claimed_by_the_same_call_and_by_no_other(self) -> None:
         claim = self.dead()
@@ -267,6 +267,16 @@ class RedriveOperations(Decisions):
         stopped.refresh_from_db(using=self.alias)
         assert (stopped.state, stopped.stopped_by) == (OperationState.STOPPED, "ann")
         assert (stopped.redriven, stopped.finished_at is None) == (0, False)
+
+    def test_an_operation_is_pruned_a_while_after_its_end_and_not_before(self) -> None:
+        stopped, done, running = (self._operation() for _ in range(3))
+        self.store().stop_redrive(stopped.pk, by="ann")
+        self._advance(done, is_last=True)
+        with shifted(RETENTION - 100):
+            assert self.store().prune_redrives(keep=RETENTION, bite=9) == 0
+        with shifted(RETENTION + 1):
+            assert [self.store().prune_redrives(keep=RETENTION, bite=1) for _ in range(3)] == [1, 1, 0]
+        assert list(RedriveOperation.objects.using(self.alias).values_list("pk", flat=True)) == [running.pk]
 
     def _operation(self) -> RedriveOperation:
         values = {"created_by": "ann", "reason": "why", "selection": "{}", "total": 9}

@@ -22,7 +22,7 @@ class Revoking(Sweeping):
         for state in (State.PENDING, State.RETRY):
             claim = self.in_state(state, self.call(f"revoked {state}"))
             with self.sets(claim, finished_at=0, due_at=WINDOW):
-                assert self.store().cancel_waiting(claim.call.task_id, window=WINDOW) == 1
+                assert self.store().cancel_waiting([claim.call.task_id], window=WINDOW) == 1
             row = self.row(claim)
             assert (row.state, row.reason, row.token) == (State.CANCELLED, Reason.CANCELLED, claim.token + 1)
             assert (row.message, row.owner, row.open_at) == (None, None, None)
@@ -30,17 +30,24 @@ class Revoking(Sweeping):
     def test_a_revoked_call_is_cancelled_under_each_of_its_keys_and_no_other(self) -> None:
         mine, others = [self.reserved() for _ in range(3)], [self.reserved(self.call("B")) for _ in range(2)]
         with self.untouched(*others):
-            assert self.store().cancel_waiting("A", window=WINDOW) == 3
+            assert self.store().cancel_waiting(["A"], window=WINDOW) == 3
+        assert {self.seen(call).state for call in mine} == {State.CANCELLED}
+
+    def test_many_revoked_calls_are_cancelled_at_once_and_no_other(self) -> None:
+        mine, others = [self.reserved(self.call(name)) for name in "AB"], [self.reserved(self.call("C"))]
+        with self.untouched(*others):
+            assert self.store().cancel_waiting(["A", "B", "unknown"], window=WINDOW) == 2
+            assert self.store().cancel_waiting([], window=WINDOW) == 0
         assert {self.seen(call).state for call in mine} == {State.CANCELLED}
 
     def test_a_revoked_call_that_runs_or_has_ended_is_left_alone(self) -> None:
         claims = [self.in_state(state) for state in (State.RUNNING, *FINISHED)]
         with self.untouched(*claims):
-            assert self.store().cancel_waiting("A", window=WINDOW) == 0
+            assert self.store().cancel_waiting(["A"], window=WINDOW) == 0
 
     def test_a_cancelled_reservation_is_not_run(self) -> None:
         call = self.reserved()
-        self.store().cancel_waiting("A", window=WINDOW)
+        self.store().cancel_waiting(["A"], window=WINDOW)
         with shifted(WINDOW), self.untouched(call):
             assert self.store().claim_reserved(call, owner="w:2:b", lease=LEASE) is None
             assert self.sweep() == {}

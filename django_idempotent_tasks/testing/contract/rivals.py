@@ -95,7 +95,7 @@ class Rivals(Meeting):
         with self.open_transaction():
             self.started(call)
             digest = call.identity.digest
-            assert self.without_waiting(lambda store: store.cancel_waiting("A", window=WINDOW)) == 1
+            assert self.without_waiting(lambda store: store.cancel_waiting(["A"], window=WINDOW)) == 1
             assert self.without_waiting(lambda store: store.expire(digest, task_id="A", window=9)) is False
         assert self.seen(call).state is State.RUNNING
         assert self.seen(other).state is State.CANCELLED

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +17,11 @@ from .bench import LEASE, MESSAGE, REPUBLISH, Bench
 class Sweeping(Bench):
     """The words of the promises about sweeps."""
 
-    def sweep(self, *, bite: int = 100, calm: int = LONGEST) -> dict[UUID, Due]:
+    def sweep(
+        self, *, bite: int = 100, calm: int = LONGEST, until: datetime | None = None
+    ) -> dict[UUID, Due]:
         """One bite, by digest."""
-        rows = self.store().sweep(bite=bite, republish=REPUBLISH, calm=calm)
+        rows = self.store().sweep(bite=bite, republish=REPUBLISH, calm=calm, until=until)
         by_digest = {row.digest: row for row in rows}
         assert len(by_digest) == len(rows), "a row was swept twice"
         return by_digest
@@ -55,7 +57,7 @@ class FreedLeases(Sweeping):
         with shifted(LEASE + 1), self.sets(claim, open_at=0, due_at=REPUBLISH):
             row = self.swept(claim)
             assert self.seen(claim.call).is_open is True
-        assert row == Due(claim.digest, 2, State.RETRY, 1, "shop.charge", MESSAGE, publish=True)
+        assert row == Due(claim.digest, 2, State.RETRY, 1, "shop.charge", len(MESSAGE), publish=True)
         entry = self.seen(claim.call)
         assert (entry.state, entry.reason, entry.owner) == (State.RETRY, Reason.OWNER_DIED, None)
         assert (entry.token, entry.attempts, entry.crashes) == (2, 1, 1)
@@ -151,7 +153,7 @@ class SentAgain(Sweeping):
                 assert self.sweep() == {}
         with shifted(100 + REPUBLISH + 1):
             row = self.swept(claim)
-        assert row == Due(claim.digest, 1, State.RETRY, 0, "shop.charge", MESSAGE, publish=True, sends=1)
+        assert row == Due(claim.digest, 1, State.RETRY, 0, "shop.charge", len(MESSAGE), publish=True, sends=1)
 
     def test_a_reservation_that_was_just_sent_is_not_an_orphan(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
@@ -161,7 +163,9 @@ class SentAgain(Sweeping):
     def test_a_reservation_that_never_arrived_is_sent_again(self) -> None:
         claim = self.due(State.PENDING, open_at=None)
         row = self.swept(claim)
-        assert row == Due(claim.digest, 1, State.PENDING, 0, "shop.charge", MESSAGE, publish=True, sends=1)
+        assert row == Due(
+            claim.digest, 1, State.PENDING, 0, "shop.charge", len(MESSAGE), publish=True, sends=1
+        )
 
     def test_sending_again_changes_neither_the_token_nor_when_the_key_is_open(self) -> None:
         for state in (State.PENDING, State.RETRY):
@@ -207,6 +211,35 @@ class Bites(Sweeping):
             for state in states:
                 digests = {claim.digest for claim in claims[state]}
                 assert len(digests & swept.keys()) == expected
+
+    def test_a_sweep_leaves_what_is_due_since_it_began(self) -> None:
+        states = (State.RUNNING, State.RETRY, State.PENDING)
+        early, late = ([self.due(state) for state in states] for _ in range(2))
+        for claim in late:
+            self.in_columns(claim, due_at=self.now(claim))
+        until = self.now(early[0]) - timedelta(milliseconds=500)
+        for claim in late:
+            self.in_columns(claim, due_at=until + timedelta(milliseconds=2))
+        for claim in early:
+            self.in_columns(claim, due_at=until)
+        with self.untouched(*late):
+            assert self.sweep(until=until).keys() == {claim.digest for claim in early}
+        with shifted(1):
+            assert self.sweep().keys() == {claim.digest for claim in late}
+
+    def test_a_message_is_read_for_the_token_that_is_named_and_no_other(self) -> None:
+        odd = '{"v": "\u20ac\u00e4"}'
+        held, mute, other = (
+            self.claimed(),
+            self.claimed(self.call(message=None)),
+            self.claimed(self.call(message=odd)),
+        )
+        tokens = {claim.digest: claim.token for claim in (held, mute, other)}
+        store = self.store()
+        assert store.messages(tokens) == {held.digest: MESSAGE, other.digest: odd}
+        assert store.messages({**tokens, held.digest: held.token + 1}) == {other.digest: odd}
+        assert store.sizes(list(tokens)) == {held.digest: len(MESSAGE), other.digest: len(odd.encode())}
+        assert (store.messages({}), store.sizes([])) == ({}, {})
 
     def test_a_sweep_takes_what_has_waited_longest(self) -> None:
         late = self.claimed()

@@ -42,7 +42,8 @@ class Text(Bench):
         claim = self.claimed(self.call(message=message))
         with shifted(LEASE + 1):
             (row,) = self.store().sweep(bite=1, republish=REPUBLISH)
-        assert (row.digest, row.message) == (claim.digest, message)
+        assert (row.digest, row.size) == (claim.digest, len(message))
+        assert self.store().messages({row.digest: row.token}) == {claim.digest: message}
 
     def test_names_may_be_written_in_any_script(self) -> None:
         call = self.call(WORDS, scope=WORDS, key_text=WORDS)

@@ -71,6 +71,6 @@ class OfOneTurn(Decisions):
         store = self.store()
         return (
             lambda call: store.cancel(call.identity.digest, window=WINDOW),
-            lambda call: store.cancel_waiting(call.task_id, window=WINDOW),
+            lambda call: store.cancel_waiting([call.task_id], window=WINDOW),
             lambda call: store.expire(call.identity.digest, task_id=call.task_id, window=WINDOW),
         )

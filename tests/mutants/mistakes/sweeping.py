@@ -68,6 +68,12 @@ SWEEPS = [
         "a_sweep_takes_what_has_waited_longest",
     ),
     Mutation(
+        "a sweep takes what it has given back",
+        " AND due_at <= COALESCE(%(until)s, due_at)",
+        "",
+        "a_sweep_leaves_what_is_due_since_it_began",
+    ),
+    Mutation(
         "a freed key that waits counts as sent",
         "WHEN k.crashes > 0 THEN -1 ELSE 0 END",
         "ELSE 0 END",
