@@ -20,11 +20,12 @@ from .conf import settings
 #: At the start of a statement, in a text of several, or in what a driver's own text object shows of itself.
 #: Not what ends with the statement or the transaction, nor our own word to MySQL, which is taken back.
 _SAID = re.compile(
-    r"""(?:^|[;'"])\s*(?:
-        SET\s+(?!LOCAL\b|TRANSACTION\b|CONSTRAINTS\b|STATEMENT\b|[^;]*@idem_wait)(?P<name>(?:SESSION\s+)?\w*)
+    r"""(?:^|[;'"])(?:\s|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:
+        SET\s++(?!LOCAL\b|TRANSACTION\b|CONSTRAINTS\b|STATEMENT\b|[^;]*@idem_wait)(?P<name>(?:SESSION\s+)?\w*)
         |LOCK\s+TABLES?\b|CREATE\s+(?:OR\s+REPLACE\s+)?(?:LOCAL\s+|GLOBAL\s+)?TEMP|DISCARD\b|LISTEN\b
         |PREPARE\b|DECLARE\b|USE\b|PRAGMA\b|ATTACH\b|FLUSH\b)
-    |\bset_config\s*\(|\bpg_(?:try_)?advisory_lock|\bget_lock\s*\(|\bINTO\s+TEMP""",
+    |\bset_config\s*\((?!(?:[^()]|\([^()]*\))*?,\s*true\s*\))
+    |\bpg_(?:try_)?advisory_lock|\bget_lock\s*\(|\bINTO\s+TEMP""",
     re.IGNORECASE | re.VERBOSE,
 )
 #: Saves the look at most statements: how they begin, and what they would have in them.

@@ -26,7 +26,7 @@ from .hooks import mark_answered
 from .leftovers import Watch, refuse
 from .message import broker_is_away
 from .outcomes import Answer, Claim
-from .raised import is_a, is_shutdown
+from .raised import is_a, is_shutdown, message_of
 from .replay import check_replacement, go_on, ignored, replacement_text, replay
 from .reschedule import come_back
 from .states import Reason, State
@@ -230,7 +230,7 @@ class AtomicAttempt(Attempt):
         times = times_met(header)
         if conflict is None or self.in_caller_transaction or self.request.is_eager or times >= LIMIT:
             return
-        logger.info("%s met a conflict and is run again: %s", self.task.name, conflict)
+        logger.info("%s met a conflict and is run again: %s", self.task.name, message_of(conflict))
         self.settlement.release()
         carry(self.request, met_once_more(header))
         come_back(self.task, seconds=wait_after(times))

@@ -86,7 +86,7 @@ def missing_constraints(app: Any) -> list[constraint_checks.Missing]:
 
 
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value."""
+    """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value, or the ledger no autocommit."""
     return [checks.Error(text, id=f"{ID}.E002") for text in _setting_problems()]
 
 
@@ -260,10 +260,18 @@ def _reading_tasks() -> Iterator[bool]:
 
 def _setting_problems() -> list[str]:
     try:
-        settings()
+        alias = settings().database
     except ConfigurationError as error:
         return [str(error)]
-    return []
+    return list(_uncommitted(alias))
+
+
+def _uncommitted(alias: str) -> Iterator[str]:
+    if not connections.settings.get(alias, {}).get("AUTOCOMMIT", True):
+        yield (
+            f"DATABASES[{alias!r}] says AUTOCOMMIT: False, and the ledger is there: nobody would commit a"
+            " claim, a completion or atomic(). Leave it out, or give the ledger a DATABASE of its own."
+        )
 
 
 def _task_problems(app: Any) -> list[str]:

@@ -14,7 +14,7 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from .exceptions import LeaseLost, ManualReview, PermanentError
 from .message import CONFLICTS
-from .raised import args_of, cause_of, context_of, is_a, module_of_class, mro_of
+from .raised import args_of, cause_of, context_of, guarded, is_a, module_of_class, mro_of
 
 #: How often a message comes back for a conflict; then the task's retry policy decides, and ends it one day.
 LIMIT = 10
@@ -67,8 +67,14 @@ def wait_after(times: int) -> float:
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """By the driver's own word; Django's error has it as its cause."""
+    """By the driver's own word; Django's error has it as its cause. A class may only say that it is one."""
     homes = {module_of_class(kind).partition(".")[0] for kind in mro_of(error)}
     if homes & {"psycopg", "psycopg2"}:
-        return (getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)) in _SQLSTATES
-    return bool(homes & {"MySQLdb", "pymysql"}) and args_of(error)[:1] == (_DEADLOCK,)
+        return guarded(lambda: _sqlstate(error), "") in _SQLSTATES
+    code = next(iter(args_of(error)), None)
+    return bool(homes & {"MySQLdb", "pymysql"}) and type(code) is int and code == _DEADLOCK
+
+
+def _sqlstate(error: Any) -> str:
+    said: str = getattr(error, "sqlstate", None) or error.pgcode
+    return said

@@ -77,7 +77,8 @@ class OuterTransaction(IdempotencyError):
 
     Start it outside ``atomic()``, or send it with ``delay_on_commit()``. Also raised by ``external()``
     where the ledger cannot be told of it beside the transaction that the body has open: nothing has
-    happened then; call it outside ``atomic()``.
+    happened then; call it outside ``atomic()``. And by ``complete()`` where the body has begun a
+    transaction by hand: end that first.
     """
 
 

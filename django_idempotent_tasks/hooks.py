@@ -38,7 +38,9 @@ def _resolved(kind: type, name: str) -> Callable[..., Any]:
 
     @wraps(getattr(kind, name))
     def hook(task: Any, *args: Any, **kwargs: Any) -> Any:
-        found = getattr(super(kind, task), name) if own is None else own.__get__(task, type(task))
+        if own is None:
+            return getattr(super(kind, task), name)(*args, **kwargs)
+        found = own.__get__(task, type(task)) if hasattr(own, "__get__") else own  # a partial() has none
         return found(*args, **kwargs)
 
     return hook

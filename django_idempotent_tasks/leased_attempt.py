@@ -14,7 +14,7 @@ from . import heartbeat, signals
 from .attempt import Attempt
 from .context import Done, entered
 from .endings import cause_of, struck_by
-from .exceptions import LeaseLost, ManualReview
+from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .hooks import mark_answered
 from .judgement import Judgement
 from .ledger import Ledger
@@ -69,8 +69,10 @@ class LeasedAttempt(Attempt):
         """Nothing is settled in a transaction that the body left open: nobody would commit it."""
         try:
             value = self.task.idempotency_body(*args, **kwargs)
-        except BaseException:
-            self.watch.close()
+        except BaseException as error:
+            left = self.watch.close()
+            if is_a(error, Ignore):  # it says that the work is done
+                refuse(self.task.name, left)
             raise
         refuse(self.task.name, self.watch.close())
         return value
@@ -119,7 +121,7 @@ class LeasedAttempt(Attempt):
         if not self.ledger.policy.at_most_once:
             yield
             return
-        self.settlement.enter_external()
+        self.settlement.enter_external(aside=self._is_in_a_transaction())
         before, self.doubt = self.doubt, True
         try:
             yield
@@ -127,6 +129,12 @@ class LeasedAttempt(Attempt):
             if self._says_that_nothing_happened(error):
                 self.doubt = before
             raise
+
+    def _is_in_a_transaction(self) -> bool:
+        """Whether the body has one open, of Django's or by hand."""
+        if self.in_caller_transaction:
+            return False
+        return self.ledger.store.connection.in_atomic_block or self.watch.is_by_hand(at_any_cost=True)
 
     def _says_that_nothing_happened(self, error: BaseException) -> bool:
         cause = cause_of(error) if is_a(error, Retry) else error
@@ -140,6 +148,12 @@ class LeasedAttempt(Attempt):
             raise RuntimeError(msg)
         if self.gave_up:
             raise self.settlement.lost()
+        if self.watch.is_by_hand():
+            msg = (
+                f"{self.task.name} called complete() where its connection commits nothing by itself, the"
+                " completion neither. First COMMIT what your own BEGIN began, or set_autocommit(True) again."
+            )
+            raise OuterTransaction(msg)
         done, committing = Done(), False
         try:
             with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):

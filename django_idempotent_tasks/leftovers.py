@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db import connections
@@ -38,6 +39,16 @@ class Watch:
             let_go(self._ledger, session)
             del sessions[self._ledger.alias]
         self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
+
+    def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
+        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then.
+
+        On MariaDB and MySQL, where it makes them after a BEGIN, that is seen ``at_any_cost``: a round trip.
+        """
+        connection = self._ledger
+        if connection.alias in self._before or connection.in_atomic_block:
+            return False
+        return session_of(connection, at_any_cost=at_any_cost) is not Session.IDLE
 
     def leave(self, alias: str) -> None:
         """Watch no longer what becomes of this database: a transaction is opened there for the body."""
@@ -84,7 +95,8 @@ def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
             connection.connection.rollback()
         if is_altered(connection) and connection.vendor == "postgresql":
             connection.connection.close()  # or a pool would hand it on
-    with suppress(DatabaseError):
+    drivers: Any = connection
+    with suppress(DatabaseError, drivers.Database.Error):  # connect() raises the driver's own
         connection.close()
         if connection.in_atomic_block:
             connection.connect()
@@ -94,12 +106,23 @@ def close_left_open(name: str) -> None:
     """After a task of a worker: hand no connection on whose next statement would not be committed."""
     for connection in connections.all(initialized_only=True):
         session = session_of(connection)
-        if session is Session.OPEN:
-            logger.warning(
-                "%s ended with a transaction open on the database %r: it is rolled back, and the connection"
-                " is closed. Write in transaction.atomic(), or COMMIT what was begun by hand.",
-                name,
-                connection.alias,
-            )
         if session is not Session.IDLE or is_altered(connection):
-            let_go(connection, session)
+            _let_go_of(name, connection, session)
+
+
+def close_altered() -> None:
+    """Close each connection that a task has altered, so that no pool has it."""
+    for connection in connections.all(initialized_only=True):
+        if is_altered(connection):
+            _let_go_of("A task", connection, session_of(connection, at_any_cost=False))
+
+
+def _let_go_of(name: str, connection: BaseDatabaseWrapper, session: Session) -> None:
+    if session is Session.OPEN:
+        logger.warning(
+            "%s ended with a transaction open on the database %r: it is rolled back, and the connection"
+            " is closed. Write in transaction.atomic(), or COMMIT what was begun by hand.",
+            name,
+            connection.alias,
+        )
+    let_go(connection, session)

@@ -23,6 +23,7 @@ from .outcomes import Call, Refused
 from .relay import relay
 from .states import State
 from .stores import get_store
+from .stores.session import Session, session_of
 from .submission import Submission
 from .verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 
@@ -142,7 +143,9 @@ class Reservation:
     def _ask_for_a_commit(self) -> None:
         """Before anything is written: without autocommit and ``atomic()`` Django tells of no commit."""
         connection = self.ledger.store.connection
-        if self.task.app.conf.task_always_eager or connection.in_atomic_block or connection.get_autocommit():
+        if self.task.app.conf.task_always_eager or connection.in_atomic_block:
+            return
+        if connection.get_autocommit() and session_of(connection, at_any_cost=False) is not Session.OPEN:
             return
         msg = (
             f"{self.task.name} cannot be reserved in manual transaction management: its message has to go"

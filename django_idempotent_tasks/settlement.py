@@ -105,16 +105,12 @@ class Settlement:
         failure = failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
         return masked(failure, self.secrets())
 
-    def enter_external(self) -> None:
+    def enter_external(self, *, aside: bool) -> None:
         """Tell the ledger, before it begins, of an effect that must not be repeated.
 
-        For good: a transaction that the body has open would take it back, and is left alone.
+        For good: a transaction that the body has open would take it back, and is left alone (``aside``).
         """
-        store = self.ledger.store
-        if not store.connection.in_atomic_block or self.in_caller_transaction:
-            entered = store.enter_external(self.claim)
-        else:
-            entered = self._enter_aside()
+        entered = self._enter_aside() if aside else self.ledger.store.enter_external(self.claim)
         if not entered:
             raise self.lost()
 
@@ -125,7 +121,7 @@ class Settlement:
         except OperationalError as error:
             msg = (
                 f"{self.task.name}: the ledger could not be told of external() beside the open transaction"
-                f" ({error}). Call it outside atomic(); on SQLite, which has one writer, you have to."
+                f" ({error}). Call it outside a transaction; on SQLite, which has one writer, you have to."
             )
             raise OuterTransaction(msg) from error
 

@@ -50,7 +50,12 @@ _OPTION_OF = {
 #: Counts that Celery assumes to be 0 where a message says nothing: not stored.
 _COUNTS = frozenset({"retries", "replaced_task_nesting"})
 #: Options of this one passage through Celery.
-_PASSAGE = frozenset({"headers", "router", "retry", "retry_policy", "declare", "timeout", "confirm_timeout"})
+_PASSAGE = frozenset(
+    {
+        *("headers", "router", "connection", "retry", "retry_policy"),
+        *("declare", "timeout", "confirm_timeout"),
+    }
+)
 
 Send = Callable[..., Any]
 
@@ -82,8 +87,9 @@ class Passage:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``apply_async`` or ``send_task`` has to be given."""
-        return {"producer": self, "router": self, "retry": False, "add_to_parent": False}
+        """What ``apply_async`` or ``send_task`` has to be given; with a ``connection`` it would publish."""
+        passage = {"producer": self, "router": self, "connection": None}
+        return {**passage, "retry": False, "add_to_parent": False}
 
     @property
     def message(self) -> Message:

@@ -16,7 +16,8 @@ class Heir(Enum):
     NOBODY = "nobody"
     #: Another attempt has completed the same work: its result is this call's as well.
     DONE = "done"
-    #: Another call runs it, or nothing is stored that could be sent: a copy of the message comes back later.
+    #: Another call runs it or has failed with it, or nothing is stored that could be sent: a copy of the
+    #: message comes back later, and is told of the end then.
     LATER = "later"
     #: The row has the message, which the sweeper sends, or has an end for this very call: acknowledged.
     LEDGER = "ledger"
@@ -42,9 +43,10 @@ def succeeded_by(entry: Entry | None, claim: Claim) -> Succession:
         return Succession(Heir.LEDGER if entry.was_answered else Heir.DONE)
     if entry.token < claim.token:
         return Succession(Heir.NOBODY)
-    if entry.was_answered or entry.state in {State.FAILED, State.REVIEW, State.CANCELLED}:
+    is_own = claim.call.task_id == (entry.runner_task_id or entry.task_id)
+    has_ended = entry.state in {State.FAILED, State.REVIEW, State.CANCELLED}
+    if entry.was_answered or (has_ended and is_own):
         return Succession(Heir.LEDGER)
-    holder = entry.runner_task_id or entry.task_id
-    if entry.no_message or holder != claim.call.task_id:
+    if entry.no_message or not is_own:
         return Succession(Heir.LATER, max(entry.opens_in or 0.0, 1.0))
     return Succession(Heir.LEDGER)

@@ -17,7 +17,7 @@ from . import altered, heartbeat, redis_restart
 from .breaker import kept
 from .checks import missing_constraints, missing_tables, problems
 from .conf import settings
-from .leftovers import close_left_open
+from .leftovers import close_altered, close_left_open
 from .owner import renew_instance
 from .parent import cancel_revoked, cancel_waiting, fail_unknown, install
 from .stopping import is_consuming, watch
@@ -55,6 +55,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
     watch_connections()
     if settings().keep_connections and not _is_green(sender):
         keep_connections(app)
+    spare_pools(app)
 
 
 def _is_green(worker: Any) -> bool:
@@ -155,10 +156,28 @@ def keep_connections(app: Any) -> None:
     Celery's Django integration closes every connection before and after each task. The close after
     a fork is another method and stays.
     """
-    for fixup in getattr(app, "_fixups", ()):
-        worker_fixup = getattr(fixup, "worker_fixup", None)
-        if worker_fixup is not None:
-            worker_fixup.close_database = _close_old
+    for worker_fixup in _worker_fixups(app):
+        worker_fixup.close_database = _close_old
+
+
+def spare_pools(app: Any) -> None:
+    """Let no connection go back to a pool that a task has altered: Celery's close comes before our look."""
+    for worker_fixup in _worker_fixups(app):
+        worker_fixup.close_database = _altered_first(worker_fixup.close_database)
+
+
+def _altered_first(close: Any) -> Any:
+    @wraps(close)
+    def close_database(**kwargs: object) -> None:
+        close_altered()
+        close(**kwargs)
+
+    return close_database
+
+
+def _worker_fixups(app: Any) -> list[Any]:
+    found = [getattr(fixup, "worker_fixup", None) for fixup in getattr(app, "_fixups", ())]
+    return [each for each in found if each is not None]
 
 
 def watch_connections() -> None:

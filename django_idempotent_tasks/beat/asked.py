@@ -23,7 +23,7 @@ from .entry import CursorEntry
 from .occurrence import Occurrence, occurrence
 from .readable import problem_of
 from .recent import Past, decode, encode
-from .stamps import send, stamped
+from .stamps import BrokenTransaction, send, stamped
 
 
 def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
@@ -65,7 +65,7 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
     if end is not None and end <= moment:
         msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
         raise ConfigurationError(msg)
-    asked = _stamped(entry, moment)
+    asked = _stamped(entry, moment, store)
     token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
     if token is None:
         msg = f"{entry.name} was asked for at this very moment; look at its last runs."
@@ -81,11 +81,14 @@ def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: 
     transaction.on_commit(publish, using=store.connection.alias)
 
 
-def _stamped(entry: CursorEntry, moment: datetime) -> Occurrence:
+def _stamped(entry: CursorEntry, moment: datetime, store: LedgerStore) -> Occurrence:
     try:
-        return stamped(entry, occurrence(entry, moment, now=moment, is_asked=True), send)
+        return stamped(entry, occurrence(entry, moment, now=moment, is_asked=True), send, store)
     except (ConfigurationError, DatabaseError):
         raise
+    except BrokenTransaction as error:
+        msg = f"{entry.name} cannot be sent: what runs when it is sent has broken the transaction ({error})."
+        raise ConfigurationError(msg) from error
     except Exception as error:
         msg = f"{entry.name} cannot be sent: its task's apply_async raises {error!r}."
         raise ConfigurationError(msg) from error

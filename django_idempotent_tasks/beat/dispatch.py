@@ -27,7 +27,7 @@ from .entry import CursorEntry
 from .misfire import Missed, missed
 from .occurrence import UNSENT, Occurrence, occurrence
 from .recent import Past, encode
-from .stamps import Apply, send, stamped
+from .stamps import Apply, BrokenTransaction, send, stamped
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -84,10 +84,7 @@ def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore, apply:
     ``apply``, the scheduler's ``apply_entry``, stamps each occurrence that is written down, once.
     """
     with _undisturbed():
-        with store.together():
-            _write(works, now, store, apply)
-            _count([work for work in works if work.written], now, store)
-            _disable([work.entry for work in works if _is_done(work)], store)
+        _write_down(works, now, store, apply)
         written = [(work.entry, *each) for work in works for each in work.written]
         hand_over(written, time.monotonic(), store)
         for work in works:
@@ -100,7 +97,49 @@ def disable(entry: CursorEntry, store: LedgerStore) -> None:
     _disable([entry], store)
 
 
-def _write(works: Sequence[Work], now: datetime, store: LedgerStore, apply: Apply) -> None:
+def _write_down(works: Sequence[Work], now: datetime, store: LedgerStore, apply: Apply) -> None:
+    """In one transaction; again, without the stamps of an entry whose stamping has broken it."""
+    plain: set[int] = set()
+    while True:
+        try:
+            with store.together():
+                _write(works, now, store, _Stamps(apply, store, plain))
+                _count([work for work in works if work.written], now, store)
+                _disable([work.entry for work in works if _is_done(work)], store)
+        except BrokenTransaction as broken:
+            logger.error(  # noqa: TRY400  what was raised there is known to Celery's log
+                "%s: an occurrence is sent without its stamps: the transaction that it is written in cannot"
+                " be committed after them (%s)",
+                broken.entry.name,
+                broken,
+            )
+            plain.add(broken.entry.model.pk)
+        else:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamps:
+    """How occurrences are stamped, and of which entries they are not."""
+
+    apply: Apply
+    store: LedgerStore
+    plain: set[int]
+
+    def on(self, entry: CursorEntry, each: Occurrence) -> Occurrence:
+        """The occurrence with its stamps, put on once; one that cannot be stamped is sent without them."""
+        if each.message.stamped or entry.model.pk in self.plain:
+            return each
+        try:
+            return stamped(entry, each, self.apply, self.store)
+        except (DatabaseError, BrokenTransaction):
+            raise
+        except Exception as error:  # noqa: BLE001  the project's own classes may raise anything
+            logger.error("%s: an occurrence is sent without its stamps (%s)", entry.name, error)  # noqa: TRY400
+            return each
+
+
+def _write(works: Sequence[Work], now: datetime, store: LedgerStore, stamps: _Stamps) -> None:
     """The cursors first: their rows stay locked until the transaction ends."""
     cursors = held([work.entry for work in works], now=now, store=store)
     before = _written_before([work for work in works if work.entry.model.pk in cursors], store)
@@ -110,7 +149,7 @@ def _write(works: Sequence[Work], now: datetime, store: LedgerStore, apply: Appl
         work.overtaken = cursor is None
         if cursor is not None:
             work.occurrences = [
-                each if each.call.identity.digest in before else _stamped(work.entry, each, apply)
+                each if each.call.identity.digest in before else stamps.on(work.entry, each)
                 for each in work.occurrences
             ]
             _advance(work, cursor, now)
@@ -124,17 +163,6 @@ def _written_before(works: Sequence[Work], store: LedgerStore) -> set[UUID]:
     due = [each.call.identity.digest for work in works for each in work.occurrences]
     keys = IdempotencyKey.objects.using(store.connection.alias).filter(digest__in=due)
     return set(keys.values_list("digest", flat=True)) if due else set()
-
-
-def _stamped(entry: CursorEntry, each: Occurrence, apply: Apply) -> Occurrence:
-    """The occurrence with its stamps; one that cannot be stamped is sent without them."""
-    try:
-        return stamped(entry, each, apply)
-    except DatabaseError:
-        raise
-    except Exception as error:  # noqa: BLE001  the project's own classes may raise anything
-        logger.error("%s: an occurrence is sent without its stamps (%s)", entry.name, error)  # noqa: TRY400
-        return each
 
 
 def _advance(work: Work, cursor: BeatCursor, now: datetime) -> None:

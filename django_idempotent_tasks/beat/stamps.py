@@ -12,6 +12,7 @@ from typing import Any
 
 from ..message import HEADER, unsubscribed
 from ..stamping import Passage
+from ..stores import LedgerStore
 from .entry import CursorEntry
 from .occurrence import Occurrence, encoded
 
@@ -19,18 +20,41 @@ from .occurrence import Occurrence, encoded
 Apply = Callable[[Any, Any], Any]
 
 
-def stamped(entry: CursorEntry, each: Occurrence, apply: Apply) -> Occurrence:
-    """The occurrence as ``apply`` would publish it. Raises ConfigurationError where it publishes nothing."""
+class BrokenTransaction(Exception):
+    """What ran to stamp an entry's occurrence has ended or broken the transaction that it is written in."""
+
+    def __init__(self, entry: CursorEntry, problem: str) -> None:
+        super().__init__(problem)
+        self.entry = entry
+
+
+def stamped(entry: CursorEntry, each: Occurrence, apply: Apply, store: LedgerStore) -> Occurrence:
+    """The occurrence as ``apply`` would publish it. Raises ConfigurationError where it publishes nothing.
+
+    Receivers and the project's classes run in the open transaction of ``store``: raises
+    :class:`BrokenTransaction` where they leave it in no state to be committed.
+    """
     if entry.app.conf.task_always_eager:  # Celery would run it here
         return each
     passage = Passage(entry.app, entry.task, str(each.message.options["task_id"]))
     headers = dict(each.message.options["headers"])
     options = {**each.message.options, **passage.options, "headers": headers}
     del options["producer"]  # beat passes it on by itself
-    with unsubscribed(entry.app.backend):
-        apply(_with(entry, options), passage)
+    try:
+        with unsubscribed(entry.app.backend):
+            apply(_with(entry, options), passage)
+    except Exception:
+        _look_at(store, entry)
+        raise
+    _look_at(store, entry)
     message = passage.message.with_header(headers[HEADER])
     return replace(each, call=replace(each.call, message=encoded(entry, message)), message=message)
+
+
+def _look_at(store: LedgerStore, entry: CursorEntry) -> None:
+    problem = store.transaction_problem()
+    if problem is not None:
+        raise BrokenTransaction(entry, problem)
 
 
 def send(entry: Any, producer: Any) -> None:

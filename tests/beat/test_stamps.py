@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 import pytest
-from celery import Task
+from celery import Task, signals
 from celery.beat import Scheduler
+from django.db import DatabaseError, connection, transaction
 
-from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.models import BeatCursor
+from django_idempotent_tasks import ConfigurationError, IdempotentTask
+from django_idempotent_tasks.beat.asked import run_now
+from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
+from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import Bench
 from tests.sending.conftest import no_broker
 
@@ -91,3 +96,58 @@ def test_the_task_s_own_apply_async_is_run_in_beat(bench: Bench) -> None:
     bench.tick(beat, after=10)
     (message,) = bench.post.arrived()
     assert (message["own"], message["periodic_task_name"]) == ("yes", "entry")
+
+
+def _fail_a_statement() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM no_such_table")
+
+
+#: What a receiver may do to the connection that beat writes on.
+BREAKAGES: list[Callable[[], None]] = [
+    _fail_a_statement,
+    connection.close,
+    lambda: transaction.set_rollback(True),
+]
+each_breakage = pytest.mark.parametrize("breaks", BREAKAGES, ids=["statement", "close", "rollback"])
+
+
+@contextmanager
+def heard_by(breaks: Callable[[], None], task: str) -> Iterator[None]:
+    """A receiver of the publish signal that breaks the open transaction for one task's messages."""
+
+    def receive(sender: str, **_rest: Any) -> None:
+        if sender == task:
+            breaks()
+
+    signals.before_task_publish.connect(receive)
+    yield
+    signals.before_task_publish.disconnect(receive)
+
+
+@each_breakage
+def test_a_receiver_that_breaks_beat_s_transaction_holds_no_entry_up(
+    bench: Bench, opened: list[str], breaks: Callable[[], None]
+) -> None:
+    bench.app.task(name="shop.bad", shared=False)(_run)
+    bench.every(10, name="good")
+    bench.every(10, name="bad", task="shop.bad")
+    beat = bench.beat()
+    bench.tick(beat)
+    with heard_by(breaks, "shop.bad"):
+        bench.tick(beat, after=10)
+    sent = {message["task"]: message.get("check-in") for message in bench.post.arrived()}
+    assert sorted(sent) == ["shop.bad", "shop.report"]
+    assert sent["shop.report"] is not None
+    assert sorted(opened) == ["bad", "good"], "what had its stamps keeps them"
+
+
+@each_breakage
+def test_who_asks_for_a_run_then_is_told_that_it_cannot_be_sent(
+    bench: Bench, breaks: Callable[[], None]
+) -> None:
+    model = bench.every(10)
+    with heard_by(breaks, "shop.report"), pytest.raises((ConfigurationError, DatabaseError)) as told:
+        run_now(model, by="ann", app=bench.app, store=get_store())
+    assert isinstance(told.value, ConfigurationError)
+    assert not IdempotencyKey.objects.exists()

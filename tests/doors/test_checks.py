@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from celery import Celery, current_app
 from django.core.checks import run_checks
-from django.db import connection
+from django.db import connection, connections
 
 from django_idempotent_tasks import IdempotentTask, checks
-from django_idempotent_tasks.checks import missing_tables
+from django_idempotent_tasks.checks import missing_tables, problems
 from django_idempotent_tasks.models import IdempotencyKey
 
 
@@ -162,6 +162,14 @@ def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
 def test_a_bad_setting_is_e002(settings: Any) -> None:
     settings.IDEMPOTENT_TASKS = {"LEESE": 5}
     assert "Did you mean 'LEASE'?" in _found()["django_idempotent_tasks.E002"]
+
+
+def test_a_ledger_without_autocommit_is_e002_and_keeps_a_worker_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "AUTOCOMMIT", False)
+    assert "AUTOCOMMIT: False" in _found()["django_idempotent_tasks.E002"]
+    assert any("AUTOCOMMIT: False" in each for each in problems(current_app))
 
 
 def test_a_bad_option_is_e001() -> None:

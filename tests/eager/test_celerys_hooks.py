@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -182,6 +183,16 @@ def test_a_registered_class_and_one_that_derives_from_it_are_told_once(app: Cele
         for task_id in ("A", "B"):
             task.apply((7,), task_id=task_id)
         assert task.heard == [*before, "before A [7]", "own", "success A 7", "after A SUCCESS"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hook_may_be_anything_that_can_be_called(till: Till, mode: str) -> None:
+    heard: list[Any] = []
+    hooks = {name: partial(lambda *told: heard.append(told), name) for name in ("before_start", "on_success")}
+    charge = till.guarded(mode=mode, **hooks)(give)
+    for _ in range(2):
+        assert till.deliver(charge, 7).result == 7
+    assert heard == [("before_start", "A", [7], {}), ("on_success", 7, "A", [7], {})]
 
 
 def test_hooks_that_are_called_by_hand_do_what_they_say(app: Celery) -> None:

@@ -90,6 +90,13 @@ def made(base: Any = Exception, **attributes: Any) -> BaseException:
     return cast("BaseException", kind("shown"))
 
 
+def made_of(value: object, **attributes: Any) -> BaseException:
+    """Such an error, with a value of its own kind."""
+    error = made(**attributes)
+    error.args = (value,)
+    return error
+
+
 def ring() -> BaseException:
     """An error that is its own cause, behind one that is its own context."""
     first, second = ValueError("1"), ExceptionGroup("many", [ValueError("2")])
@@ -139,6 +146,9 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "an exit with a code": lambda: SystemExit(made(__repr__=EXIT, __str__=EXIT)),
     "a retry without anything": lambda: made(Retry, __init__=lambda *_: None, exc=property(EXIT)),
     "a reject without anything": lambda: made(Reject, __init__=lambda *_: None, requeue=property(EXIT)),
+    "says that it is a driver's": lambda: made(__module__="psycopg", __getattr__=raising(LookupError())),
+    "says that it is a driver's and exits": lambda: made(__module__="psycopg", sqlstate=property(EXIT)),
+    "says that it is another driver's": lambda: made_of(made(__eq__=EXIT), __module__="MySQLdb"),
     "no exception": lambda: made(BaseException, __str__=EXIT),
 }
 

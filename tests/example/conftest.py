@@ -24,14 +24,18 @@ def example_settings(settings: Settings) -> Settings:
     return settings
 
 
+@pytest.fixture(autouse=True)
+def _not_eager() -> None:
+    """Nothing runs where it is called unless a test asks for it, whatever ran in this process before."""
+    current_app.conf.task_always_eager = False
+
+
 @pytest.fixture
-def eager() -> Iterator[None]:
+def eager(_not_eager: None) -> Iterator[None]:
     """Tasks run where they are called."""
-    conf = current_app.conf
-    before = conf.task_always_eager
-    conf.task_always_eager = True
+    current_app.conf.task_always_eager = True
     yield
-    conf.task_always_eager = before
+    current_app.conf.task_always_eager = False
 
 
 @pytest.fixture

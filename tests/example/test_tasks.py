@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import current_app
 
 from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import Category, Reason, State
@@ -17,15 +15,6 @@ from example_project.payments.models import Charge, Notification, Payment, Statu
 from example_project.payments.tasks import handle_event
 
 pytestmark = pytest.mark.usefixtures("tenant", "gateway", "eager")
-
-
-@pytest.fixture
-def eager() -> Iterator[None]:
-    conf = current_app.conf
-    before = conf.task_always_eager
-    conf.task_always_eager = True
-    yield
-    conf.task_always_eager = before
 
 
 def send(event_id: str = "evt_1", status: str = "completed", **changed: str) -> Any:

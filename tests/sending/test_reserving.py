@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.db.transaction import TransactionManagementError
 from django.test import override_settings
 from django.utils import timezone
@@ -278,4 +278,16 @@ def test_in_manual_transaction_management_nothing_is_written_before_the_error(
     finally:
         transaction.set_autocommit(True, using=ledger)
     assert not IdempotencyKey.objects.using(ledger).exists()
+    assert post.arrived() == []
+
+
+def test_nor_in_a_transaction_that_was_begun_by_hand(post: Post, ledger: str) -> None:
+    charge = post.task()
+    with connections[ledger].cursor() as cursor:
+        cursor.execute("BEGIN")
+        try:
+            with pytest.raises(TransactionManagementError, match=r"transaction\.atomic"):
+                charge.delay(7)
+        finally:
+            cursor.execute("ROLLBACK")
     assert post.arrived() == []

@@ -215,6 +215,30 @@ def test_a_lost_retry_keeps_the_headers_that_were_delivered(post: Post, reserve:
     assert (retried["retries"], retried["trace"]) == (1, "acme")
 
 
+@pytest.mark.parametrize(
+    ("call", "how"),
+    [
+        *(("apply_async", each) for each in ("connection", "producer", "by position")),
+        *(("submit", each) for each in ("connection", "producer")),
+    ],
+)
+def test_a_connection_of_the_sender_s_own_sends_nothing_before_the_commit(
+    post: Post, call: str, how: str
+) -> None:
+    task = post.task()
+    with post.app.connection_for_write() as connection, post.app.amqp.Producer(connection) as producer:
+        given: dict[str, Any] = {"connection": connection} if how == "connection" else {"producer": producer}
+        positions = (None, None, producer) if how == "by position" else ()
+        given = {} if positions else given
+        with rolled_back():
+            getattr(task, call)((7,), *positions, **given)
+        assert post.arrived() == []
+        with transaction.atomic():
+            getattr(task, call)((7,), *positions, **given)
+            assert post.arrived() == []
+    assert len(post.arrived()) == 1
+
+
 def test_a_rollback_leaves_nothing_of_a_call_that_was_stamped(post: Post, heard: list[str]) -> None:
     with rolled_back():
         post.task().delay(7)

@@ -28,9 +28,10 @@ class Journal:
             file.write(json.dumps(entry) + "\n")
 
     def read(self, event: str, key: str = "") -> list[dict[str, Any]]:
-        """List the entries of an event, of one key or of all."""
+        """List the entries of an event, of one key or of all; not one that is just being written."""
         path = self.directory / "entries"
-        lines = path.read_text().splitlines() if path.exists() else []
+        text = path.read_text() if path.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()
         entries = [json.loads(line) for line in lines]
         return [entry for entry in entries if entry["event"] == event and key in {"", entry["key"]}]
 

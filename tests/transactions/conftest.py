@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from celery import signals
 from django.db import connections
+from django.db.backends.signals import connection_created
 
+from django_idempotent_tasks import altered, worker
 from tests.stores.quick import careless_sqlite, emptied_by_delete
 from tests.transactions.till import Counter, Till
 
@@ -42,6 +45,19 @@ def postgresql(transactional_db: None) -> Counter:  # noqa: ARG001
     """PostgreSQL's side of a test, for what SQLite does not have."""
     need_postgresql()
     return Counter("default")
+
+
+@pytest.fixture
+def watching(alias: str) -> Iterator[None]:
+    """Watch connections as a worker does that keeps them, and no longer than the test."""
+    connections[alias].close()
+    worker.watch_connections()
+    yield
+    signals.task_postrun.disconnect(worker._on_task_end, dispatch_uid=worker._UID)
+    connection_created.disconnect(dispatch_uid=altered._UID)
+    for each in connections.all(initialized_only=True):
+        each.close()
+        each.execute_wrappers.clear()
 
 
 @pytest.fixture

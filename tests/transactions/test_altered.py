@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import signals
 from celery.contrib.django.task import DjangoTask
 from django.db import connections
-from django.db.backends.signals import connection_created
 
-from django_idempotent_tasks import altered, worker
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
+    pytest.mark.usefixtures("watching"),
+]
 
 POSTGRESQL = {
     "search path": "SET search_path = pg_catalog",
@@ -41,18 +40,6 @@ MYSQL = {
     "autocommit": "SET autocommit = 0",
 }
 KEY = "django_idempotent_tasks_idempotencykey"
-
-
-@pytest.fixture(autouse=True)
-def _worker(alias: str) -> Iterator[None]:
-    """Watch connections as a worker does that keeps them."""
-    connections[alias].close()
-    worker.watch_connections()
-    yield
-    signals.task_postrun.disconnect(worker._on_task_end, dispatch_uid=worker._UID)
-    connection_created.disconnect(dispatch_uid=altered._UID)
-    connections[alias].close()
-    connections[alias].execute_wrappers.clear()
 
 
 def saying(till: Till, alias: str, statement: str, *, guarded: bool) -> Any:

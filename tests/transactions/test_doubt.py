@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import billiard.common
 import pytest
@@ -16,6 +17,7 @@ from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs, told
+from tests.transactions.test_left_open import begin, switch_autocommit_off
 from tests.transactions.till import Counter, End, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
@@ -249,6 +251,29 @@ def test_an_external_call_is_told_outside_the_transaction_that_it_is_made_in(
         assert (made, shop.state) == ([], State.FAILED)
     else:
         assert (made, shop.state) == ([True], State.REVIEW)
+
+
+@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
+def test_an_external_call_is_told_outside_a_transaction_that_the_body_has_begun_by_hand(
+    till: Till, shop: Counter, act: Callable[[str], object]
+) -> None:
+    made: list[bool] = []
+
+    def pay(task: Any, shop: Counter) -> None:
+        act(shop.alias)
+        shop.write(note="not committed yet")
+        with task.idempotency.external(), get_store(shop.alias).side_connection() as side:
+            entry = side.read(UUID(shop.row.digest.hex), task_id="A")
+            made.append(entry is not None and entry.in_external)
+        with connections[shop.alias].cursor() as cursor:
+            cursor.execute("COMMIT")
+
+    end = till.deliver(charge(till, shop, pay), 7)
+    if shop.alias == "sqlite":
+        assert isinstance(end.error, OuterTransaction)
+        assert (made, shop.state) == ([], State.FAILED)
+    else:
+        assert (made, shop.effects) == ([True], ["not committed yet"])
 
 
 def test_whoever_lost_the_key_makes_no_external_call(till: Till, shop: Counter) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
-from celery import signals
 from celery.contrib.django.task import DjangoTask
+from celery.exceptions import Ignore
 from django.db import connections, transaction
 
-from django_idempotent_tasks import TransactionLeftOpen, worker
+from django_idempotent_tasks import OuterTransaction, TransactionLeftOpen
+from django_idempotent_tasks.leftovers import let_go
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.session import Session
@@ -114,6 +115,46 @@ def test_what_was_completed_before_stays_completed(till: Till, shop: Counter) ->
     assert (shop.state, shop.effects) == (State.SUCCEEDED, ["kept"])
 
 
+@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
+def test_complete_is_refused_where_nobody_would_commit_it(till: Till, shop: Counter, act: Act) -> None:
+    @till.guarded(mode="leased")
+    def sell(self: Any, order: int) -> None:
+        act(shop.alias)
+        with self.idempotency.complete() as done:
+            shop.write()
+            done.result = order
+
+    assert isinstance(till.deliver(sell, 7).error, OuterTransaction)
+    assert (shop.state, shop.effects) == (State.FAILED, [])
+    assert isinstance(sell.apply((8,)).result, OuterTransaction)
+    assert shop.effects == []
+
+
+@pytest.mark.parametrize("mode", ["leased", "atomic"])
+def test_who_says_by_ignore_that_the_work_is_done_has_to_have_committed_it(
+    till: Till, shop: Counter, mode: str
+) -> None:
+    other = "sqlite" if shop.alias == "default" else "default"
+    at = shop.alias if mode == "leased" else other
+    task = leaving(till, shop, begin, at=at, then=Ignore(), mode=mode)
+    assert isinstance(till.deliver(task, 7).error, TransactionLeftOpen)
+    assert (shop.state, Counter(at).effects) == (State.FAILED, [])
+
+
+def test_what_was_left_open_is_forgotten_also_while_the_database_is_away(
+    alias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter_a_block(alias)
+    connection: Any = connections[alias]
+
+    def fail(_: object) -> NoReturn:
+        raise connection.Database.OperationalError
+
+    monkeypatch.setattr(connection, "get_new_connection", fail)
+    let_go(connection, Session.OPEN)
+    assert not connection.in_atomic_block
+
+
 def test_a_body_that_commits_by_itself_and_leaves_nothing_open_has_succeeded(
     till: Till, shop: Counter
 ) -> None:
@@ -151,6 +192,7 @@ def test_a_claim_is_never_made_in_what_was_left_open_before(
 
 
 @each_act
+@pytest.mark.usefixtures("watching")
 def test_after_a_task_that_nothing_guards_what_it_left_open_is_rolled_back_and_closed(
     till: Till, shop: Counter, act: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,11 +201,7 @@ def test_after_a_task_that_nothing_guards_what_it_left_open_is_rolled_back_and_c
         act(shop.alias)
         shop.write(note="left")
 
-    worker.watch_connections()
-    try:
-        till.deliver(plain, 7)
-    finally:
-        signals.task_postrun.disconnect(worker._on_task_end, dispatch_uid=worker._UID)
+    till.deliver(plain, 7)
     assert get_store(shop.alias).session() is Session.IDLE
     assert not connections[shop.alias].in_atomic_block
     assert shop.effects == []
