@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from django_idempotent_tasks import ManualReview, PermanentError, doubted, log, sweeper
+from django_idempotent_tasks import ManualReview, PermanentError, doubted, log, sweeping
 from django_idempotent_tasks.deaths import Crash
 from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.signals import dead_lettered, key_failed
@@ -103,7 +103,7 @@ def test_it_is_told_of_though_the_sweep_that_found_it_could_not_go_on(
     def cut(*_arguments: Any) -> Any:
         raise OperationalError("the connection was cut")
 
-    monkeypatch.setattr(sweeper, "_send", cut)
+    monkeypatch.setattr(sweeping, "post", cut)
     store, call = get_store(shop.alias), Bench().call("A")
     grant = store.claim_new(call, owner="host:1:abc", lease=60)
     assert grant is not None
