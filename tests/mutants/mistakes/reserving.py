@@ -187,24 +187,24 @@ RESERVATIONS_ANEW = [
 INTERVENTIONS = [
     Mutation(
         "a revoked message cancels what runs",
-        "task_id = %(task_id)s AND state IN (1, 3)",
-        "task_id = %(task_id)s AND state IN (1, 2, 3)",
+        "AND state IN (1, 3)",
+        "AND state IN (1, 2, 3)",
         "a_revoked_call_that_runs_or_has_ended_is_left_alone",
-        where="reason = 4",
+        where="WHERE task_id IN (",
     ),
     Mutation(
         "a revoked message cancels no retry",
-        "task_id = %(task_id)s AND state IN (1, 3)",
-        "task_id = %(task_id)s AND state = 1",
+        "AND state IN (1, 3)",
+        "AND state = 1",
         "a_revoked_call_that_waits_is_cancelled",
-        where="reason = 4",
+        where="WHERE task_id IN (",
     ),
     Mutation(
         "a revoked message cancels other calls",
-        "task_id = %(task_id)s AND state IN (1, 3)",
-        "task_id >= %(task_id)s AND state IN (1, 3)",
+        "WHERE task_id IN (",
+        "WHERE task_id NOT IN (",
         "a_revoked_call_is_cancelled_under_each_of_its_keys_and_no_other",
-        where="reason = 4",
+        where="AND state IN (1, 3)",
     ),
     Mutation(
         "an expired message cancels a retry",
