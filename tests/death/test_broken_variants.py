@@ -132,7 +132,9 @@ def test_a_heartbeat_that_renews_a_lease_of_another_hides_its_loss(broken: Broke
         processes.resume(pid)
 
     sound.journal.wait_for("lost", f"{key}-1")
-    stays(lambda: not reviving.journal.read("lost", f"{key}-0"), "no word of the loss", seconds=AFTER_THE_LEASE)
+    stays(
+        lambda: not reviving.journal.read("lost", f"{key}-0"), "no word of the loss", seconds=AFTER_THE_LEASE
+    )
 
 
 def test_a_retry_that_is_published_before_it_is_written_is_lost_with_the_broker(
