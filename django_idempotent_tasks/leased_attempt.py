@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
-from celery.exceptions import Ignore, Retry
+from celery.exceptions import Ignore, Reject, Retry
 from django.db import transaction
 
 from . import heartbeat, signals
@@ -185,6 +185,13 @@ class LeasedAttempt(Attempt):
         else:  # self.retry(throw=False)
             self.settle_captured()
         return value
+
+    def _settle_error(self, error: BaseException) -> NoReturn:
+        """Who was told that its lease is over, and stops, has neither failed nor ended: it runs again."""
+        is_sent = self.replacement is not None  # the call that takes its place
+        if self.gave_up and not is_sent and not is_a(error, LeaseLost, Retry, Reject):
+            raise self.settlement.lost() from error
+        super()._settle_error(error)
 
     def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
         """Send what takes this task's place, now: the key completes after it."""

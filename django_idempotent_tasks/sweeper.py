@@ -96,7 +96,7 @@ class Sweeper:
             now = time.monotonic()
             if not self.may_lead():
                 self._resign()
-            elif now >= poll:
+            if now >= poll:
                 poll = now + POLL
                 self._leads = self._lead()
             if self._leads and now >= sweep:
@@ -110,8 +110,8 @@ class Sweeper:
         return led
 
     def _asked_to_lead(self, store: LedgerStore) -> bool:
-        outage.note(store)  # who stands by as well: the death of the leader is no outage
-        return store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)
+        outage.note(store)  # who stands by or may not lead as well: neither is an outage of the ledger
+        return self.may_lead() and store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)
 
     def _sweep(self) -> bool:
         """Sweep, tidy up and count; whether more was left than the time allows."""

@@ -33,8 +33,8 @@ def _busy_copies_dropped() -> None:
     _patch.setattr(delivery, "come_back", _drop)
 
 
-def _dead_leases_revived() -> None:
-    reviving = postgresql_statements.RENEW.replace("AND h.open_at > {now} ", "")
+def _taken_leases_renewed() -> None:
+    reviving = postgresql_statements.RENEW.replace(" AND h.token = held.token AND h.owner = held.owner", "")
     assert reviving != postgresql_statements.RENEW
     _patch.setattr(postgresql_statements, "RENEW", reviving)
 
@@ -47,7 +47,7 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no parent hook": _no_parent_hook,
     "no fencing": _no_fencing,
     "busy copies dropped": _busy_copies_dropped,
-    "dead leases revived": _dead_leases_revived,
+    "taken leases renewed": _taken_leases_renewed,
     "retries published first": _retries_published_first,
 }
 

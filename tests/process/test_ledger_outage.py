@@ -134,6 +134,30 @@ def test_a_body_that_was_told_of_a_lost_lease_runs_again_and_counts_no_crash(
     assert [effect.attempt for effect in site.rows.effects(key)] == [2]
 
 
+def test_a_body_that_was_told_of_a_lost_lease_and_raises_runs_again_and_is_no_dead_letter(
+    frail_site: Site, server: Server, key: str
+) -> None:
+    site, hows = frail_site, ["error", "ignore"]
+    keys = [f"{key}-{how}" for how in hows]
+    for each, how in zip(keys, hows, strict=True):
+        site.send(tasks.heeding, each, how)
+        site.journal.started(each)
+    server.kill()
+    site.rows.close()
+    for each in keys:
+        site.journal.wait_for("lost", each)
+
+    server.restart()
+    for each in keys:
+        eventually(lambda each=each: was_renewed(site, each), "its owner came back")  # type: ignore[misc]
+    site.journal.open(*(f"{each}.{attempt}" for each in keys for attempt in (1, 2)))
+    for each in keys:
+        eventually(lambda each=each: site.rows.row(each).state >= State.REVIEW, "it has an end")  # type: ignore[misc]
+    rows = [site.rows.row(each) for each in keys]
+    assert [(row.state, row.attempts, row.crashes) for row in rows] == [(State.SUCCEEDED, 2, 0)] * 2
+    assert [len(site.rows.effects(each)) for each in keys] == [1, 1]
+
+
 def stay_away_past_the_leases(site: Site, server: Server, keys: Sequence[str]) -> None:
     """Kill the server, and start it again when all of these leases have been over for two seconds."""
     over = max(site.rows.lease_end(key) for key in keys) + timedelta(seconds=2)

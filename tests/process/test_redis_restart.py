@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 
+from django_idempotent_tasks.outage import LEDGER
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.stores import get_store
 from example_project.servers import Server, start_broker
 from tests.proj import tasks
 from tests.support.broker import QUEUE, Broker
@@ -109,6 +111,7 @@ def test_a_worker_outlives_a_stop_of_its_broker_with_running_fetched_and_later_c
     received(worker, site.send(tasks.skipping, later, options={"countdown": 8}))
     eventually(lambda: site.rows.is_led_by(worker), "the sweeper leads")
 
+    stopped = time.monotonic()
     stop(site)
     site.journal.open(f"{during}.1")
     site.rows.wait_for(during, State.SUCCEEDED)
@@ -118,6 +121,10 @@ def test_a_worker_outlives_a_stop_of_its_broker_with_running_fetched_and_later_c
 
     site.send(tasks.skipping, new)
     done(site, during, after, fetched, later, new)
+    eventually(lambda: site.rows.is_led_by(worker), "the sweeper leads again")
+    answered = get_store(site.rows.alias).led_for(LEDGER)
+    assert answered is not None
+    assert answered > time.monotonic() - stopped, "an outage of the broker was taken for one of the ledger"
     eventually(lambda: site.rows.is_led_by(worker), "its sweeper leads again")
     assert worker.is_alive
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from celery.exceptions import Ignore
 from django.db import connection, transaction
 from django.db.models import F
 
@@ -168,6 +169,19 @@ def watch(self: Any, key: str) -> None:
 
 watching = guarded(name="proj.watching")(watch)
 watching_patiently = guarded(name="proj.watching_patiently", lease=8)(watch)
+
+
+@guarded()
+def heeding(self: Any, key: str, how: str) -> None:
+    """As ``watch``; stop in one of these ways where the lease was lost."""
+    begin(self, key)
+    gate = f"{key}.{self.idempotency.attempt}"
+    eventually(lambda: self.idempotency.lost or journal().is_open(gate), "lost, or let through", within=60)
+    if self.idempotency.lost:
+        journal().write("lost", key, attempt=self.idempotency.attempt)
+        journal().visit(gate)
+        raise {"error": RuntimeError("stopped"), "ignore": Ignore()}[how]
+    complete_with_effect(self, key)
 
 
 if os.environ.get("PROJ_BAD_TASK"):
