@@ -155,15 +155,12 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         task_id = self._id_of(task_id)
         is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
         headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
-        options = {**masked_reprs(self._policy(), args, kwargs), **options}
+        options = {**masked_reprs(self._policy(), args, kwargs), **options, "headers": headers}
         if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
-            return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
+            return self._captured(attempt, args, kwargs, task_id, **options)
         if not is_copy and self._reserves():
-            from .sending import Sending, accept
-
-            sending = Sending(send, args, kwargs, task_id, {**options, "headers": headers})
-            return accept(self, self._policy(), sending)
-        return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
+            return self._accepted(send, args, kwargs, task_id, options)
+        return send(args, kwargs, task_id=task_id, producer=producer, **options)
 
     def cancel(
         self,
@@ -250,6 +247,11 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             args, kwargs, {"task_id": task_id, **masked_reprs(self._policy(), args, kwargs), **options}
         )
         return self.AsyncResult(task_id)
+
+    def _accepted(self, send: Any, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
+        from .sending import Sending, accept
+
+        return accept(self, self._policy(), Sending(send, args, kwargs, task_id, options))
 
     def _reserves(self) -> bool:
         from .sending import reserves
