@@ -99,6 +99,7 @@ def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
     with suppress(DatabaseError, drivers.Database.Error):  # connect() raises the driver's own
         connection.close()
         if connection.in_atomic_block:
+            connection.connection = None  # it is closed, and mysqlclient bears no second close
             connection.connect()
 
 

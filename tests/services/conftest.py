@@ -9,10 +9,13 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connections
 
+from tests.transactions.conftest import watching
 from tests.transactions.till import Counter, Till
 
 if TYPE_CHECKING:
     from pytest_django import Settings
+
+__all__ = ["watching"]
 
 ALIAS = "mysql"
 
@@ -22,6 +25,7 @@ ELSEWHERE = {
     "test_where_one_writer_has_the_whole_database_the_failure_itself_is_still_told": "of SQLite",
     "test_a_signal_at_any_line[True-soft time limit]": "the server takes its time to end a closed connection",
     "test_a_signal_at_any_line[False-soft time limit]": "the same",
+    "test_complete_is_refused_where_nobody_would_commit_it[begin]": "atomic() commits a BEGIN by hand there",
 }
 
 

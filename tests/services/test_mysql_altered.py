@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.services.mysql import mark
-from tests.transactions.conftest import watching
 from tests.transactions.test_altered import MYSQL, each_kind, session_ends_with_its_task
 from tests.transactions.till import Counter, Till
-
-__all__ = ["watching"]
 
 pytestmark = [mark, pytest.mark.usefixtures("watching")]
 
