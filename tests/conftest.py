@@ -21,6 +21,7 @@ THOROUGH = {
     "results",
     "sending",
     "stores",
+    "themes",
     "transactions",
     "typing",
 }
