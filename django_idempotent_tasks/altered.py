@@ -1,4 +1,4 @@
-"""Notes which connections of a worker a task has altered for whoever comes next, by what it said to them.
+"""Notes which database connections a task has altered with SET, session locks or temporary tables.
 
 Settings of a session, its locks and its temporary tables outlive the task on a kept connection, and a
 claim or a completion there would meet them. Asking the server what has become of its session would cost

@@ -1,4 +1,4 @@
-"""How much one statement takes: half as much after it took too long, and more again once it is quick."""
+"""Chooses how many rows one statement takes: half as many after a time-out, more again once it is quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a ledger from slowing a worker's parent process: one that is down, and one that is far away."""
+"""Keeps a slow or absent ledger from blocking the event loop of a worker's parent process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conflicts with other transactions: the database undoes one so that others go on, and it is run again.
+"""Recognises serialization failures and deadlocks, after which a worker runs the body again.
 
 PostgreSQL's serialization failure and deadlock, and the deadlock of MariaDB and MySQL. A lock that was not
 granted in time is none: the transaction is still open, and how long to wait was the task's to say.

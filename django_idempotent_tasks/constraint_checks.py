@@ -1,4 +1,4 @@
-"""Whether the database still has what the ledger's guarantees are made of: its unique keys, and its indexes.
+"""Checks that the ledger's tables still have their unique keys and indexes.
 
 A dump that was loaded without them, a table that was copied with ``CREATE TABLE AS``, an index that a
 ``REINDEX CONCURRENTLY`` left invalid: without its primary key the ledger grants one key to two claims.

@@ -1,4 +1,4 @@
-"""What is written for a child that has died or is being killed: a crash, a stop or a time limit."""
+"""Writes, in a worker's parent, how the claim of a dead or killed child ends: crash, stop or time limit."""
 
 from __future__ import annotations
 

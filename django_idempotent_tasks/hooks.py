@@ -1,4 +1,4 @@
-"""Celery's hooks of a task, ``on_success`` and the like: for the calls whose work was done, once."""
+"""Calls a task's ``before_start``, ``on_success`` and the like only for deliveries that run its body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a task's calls are told apart: what makes the key, and what people may not see of it."""
+"""Holds what a task's options say of its key, its scope and its fingerprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key's text for people: short, printable, and without what a project hides."""
+"""Makes a key's text for people: short, printable, without the values that a project hides."""
 
 from __future__ import annotations
 

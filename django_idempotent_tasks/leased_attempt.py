@@ -1,4 +1,4 @@
-"""One leased run: heartbeats keep its lease, and its completion is fenced."""
+"""Runs one leased claim: the heartbeat keeps the lease, the completion names its fencing token."""
 
 from __future__ import annotations
 

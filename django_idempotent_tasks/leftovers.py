@@ -1,4 +1,4 @@
-"""What a body leaves open on its connections: closed, so that it rolls back, and never handed on."""
+"""Closes connections on which a body has left a transaction open, so that it rolls back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heart's connection: its own, with short time limits; opened for each beat, or kept."""
+"""Opens the heartbeat's own database connection: for each beat, or for as long as the worker lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dicts that JSON would write with one key twice: asked before the trip, after which nothing tells of it."""
+"""Finds dicts whose keys become one in JSON (``1`` and ``"1"``), before they are encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that arrive without their identity: the ledger may know their key by their task id."""
+"""Finds the key of a message that arrived without its identity, by the call's task id."""
 
 from __future__ import annotations
 

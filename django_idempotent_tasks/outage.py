@@ -1,4 +1,4 @@
-"""Since when the ledger answers. After an outage its owners have one lease to come back.
+"""Notes since when the ledger answers: after an outage each owner has one lease to come back.
 
 A lease that ended while nobody could reach the ledger says nothing about its owner. The sweepers of all
 workers write down, as a duty of the leader table that nobody competes for, that the ledger answers. Where

@@ -1,4 +1,4 @@
-"""Sends the rows that a sweep took, a bounded part of their messages at a time."""
+"""Sends the messages of the rows that a sweep took, a bounded number of bytes at a time."""
 
 from __future__ import annotations
 

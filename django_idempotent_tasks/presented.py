@@ -1,4 +1,4 @@
-"""What Celery and logging are given of an error: they read it without a guard and without a bound."""
+"""Gives Celery and logging an error that they can read, in the place of one that would hang or exit them."""
 
 from __future__ import annotations
 

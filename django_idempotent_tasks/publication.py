@@ -1,4 +1,4 @@
-"""Publishes a stored message with the headers it was stored with: nothing of this process is stamped on it.
+"""Publishes a stored message with exactly the headers that it was stored with.
 
 Celery's own ``send_task`` builds the message. Left out are an app's own ``send_task``, what instruments put
 around it, and the publish signals: all of them ran when the call was sent, in the process that sent it.

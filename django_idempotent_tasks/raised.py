@@ -1,4 +1,4 @@
-"""What was raised, read by Python's own slots: an error's class may lie about itself, raise, or never end."""
+"""Reads an error by Python's own slots, since its class may lie about itself, raise, or never end."""
 
 from __future__ import annotations
 

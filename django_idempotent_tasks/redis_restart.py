@@ -1,4 +1,4 @@
-"""Lets a worker outlive a restart of Redis: a work-around for a fault of kombu's Redis transport.
+"""Lets a worker outlive a restart of Redis: works around a fault of kombu's Redis transport.
 
 When the connection of a worker breaks, Celery gives it up in two steps. In the first a channel with
 something to delete at its end, as remote control has one, fails before the others are closed; in

@@ -1,4 +1,4 @@
-"""Which revokes a worker's own memory may speak for: a person's later redrive is not one of them.
+"""Makes a worker forget the revoke of a task id that a person has redriven since.
 
 Celery's worker remembers revoked ids for hours, tells new workers of them, and drops every message of such
 an id. What it remembers has no time that another process could compare. The ledger has: a token.

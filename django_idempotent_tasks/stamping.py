@@ -1,4 +1,4 @@
-"""Stamps a call where it is sent: all that it passes on its way to the broker runs; nothing is published.
+"""Builds a reserved call's message where it is sent, with all headers, and publishes nothing.
 
 A class's own ``apply_async``, an app's own ``send_task`` and the receivers of ``before_task_publish`` read
 the sender's tenant, trace and request. So they run here once, with a producer that keeps the message, and

@@ -1,4 +1,4 @@
-"""Whether the worker of this process is being stopped: what a child cannot know, and its parent does."""
+"""Tells, in a worker's parent, whether the worker itself is being stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has the work of an attempt whose settlement was refused: read off the row, never assumed."""
+"""Decides who has the work when a worker's settlement was refused: read off the row, never assumed."""
 
 from __future__ import annotations
 

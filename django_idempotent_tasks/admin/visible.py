@@ -1,4 +1,4 @@
-"""What a person may see of a key (values: ``view_payload``) and of an error (message: ``view_traceback``)."""
+"""Hides key values from people without ``view_payload``, and error messages without ``view_traceback``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads rows so that one whose columns cannot be read keeps no other from being read."""
+"""Reads periodic tasks row by row where one of them cannot be read, so that beat goes on with the others."""
 
 from __future__ import annotations
 

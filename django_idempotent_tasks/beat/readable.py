@@ -1,4 +1,4 @@
-"""What makes a periodic task one that beat cannot read, in words, each with the remedy."""
+"""Says why beat cannot read a periodic task, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periodic tasks as people see them: each is read for itself, and what beat cannot read says why."""
+"""Reads periodic tasks for the admin; for each that beat cannot read it says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stamps an occurrence where it is sent: as Celery's own beat sends an entry, up to the point of publishing.
+"""Builds the message of an occurrence in the beat that sends it, with the headers that instruments add.
 
 Instruments know beat by ``Scheduler.apply_entry``: around it Sentry opens a trace and a check-in, and leaves
 their ids in the entry's headers.

@@ -1,4 +1,4 @@
-"""Columns of moments, as all tables of the ledger have them."""
+"""Defines the column type of every moment in the ledger's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL of claims and reservations that every dialect shares; templates as in ``statements``."""
+"""Holds the SQL of claims and reservations that every database shares; templates as in ``statements``."""
 
 from __future__ import annotations
 

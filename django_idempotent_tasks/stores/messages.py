@@ -1,4 +1,4 @@
-"""Stored messages in SQL: their sizes first, and then a bounded part of them at a time."""
+"""Reads stored messages from the ledger: their sizes first, then a bounded part at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which errors of a database say that it stopped a statement for taking too long."""
+"""Recognises the errors by which a database says that it stopped a statement for taking too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows into frozen values, and values into what a compare-and-set compares."""
+"""Turns the ledger's rows into frozen values."""
 
 from __future__ import annotations
 

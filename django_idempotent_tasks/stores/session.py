@@ -1,4 +1,4 @@
-"""What the driver says of a connection, whatever Django believes: whether a transaction is open on it.
+"""Asks the database driver, not Django, whether a transaction is open on a connection.
 
 Django's flags follow what Django was asked to do. A ``BEGIN`` in a cursor is not among that, nor is what
 the driver had done already when a signal struck inside Django.
