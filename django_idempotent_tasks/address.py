@@ -1,15 +1,17 @@
-"""Where a delivered message came from, so that a copy of it goes there, whatever the broker did with it."""
+"""Where a delivery came from, so that a copy of it goes there; when a message runs, and when it expires."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from celery import Celery
 from celery.utils.quorum_queues import detect_quorum_queues
 from kombu.transport.native_delayed_delivery import MAX_NUMBER_OF_BITS_TO_USE
+
+from .values import LONGEST
 
 #: The exchanges and queues in which a message on its way to a quorum queue waits: the last of them is what a
 #: delivery names, with the delay in front of its routing key, a dot after each bit.
@@ -62,13 +64,37 @@ def delayed(app: Celery, options: dict[str, Any], *, countdown: float) -> dict[s
     return {**options, "eta": None, "countdown": max(seconds, 1.0)}
 
 
+def moment(value: object, *, tz: tzinfo | None = UTC) -> datetime | None:
+    """An ``eta`` or ``expires`` as a moment with a zone; None for what is no moment.
+
+    A datetime or its ISO text (the form in which a stored message has it). One without a zone means ``tz``.
+    Raises ValueError for a text that is no moment.
+    """
+    found = datetime.fromisoformat(value) if isinstance(value, str) and value else value
+    if not isinstance(found, datetime):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=tz)
+
+
+def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> float:
+    """Seconds until the ``countdown`` or ``eta`` among sending options; 0 without either."""
+    if options.get("countdown"):
+        return _bounded(float(options["countdown"]))
+    if not options.get("eta"):
+        return 0.0
+    reference = now()
+    eta = moment(options["eta"], tz=reference.tzinfo)
+    return 0.0 if eta is None else _bounded((eta - reference).total_seconds())
+
+
+def _bounded(seconds: float) -> float:
+    """No time that a date column cannot hold."""
+    return min(max(seconds, 0.0), float(LONGEST))
+
+
 def _seconds(options: Mapping[str, Any], *, now: datetime) -> float:
-    eta = options.get("eta")
-    if isinstance(eta, str):
-        eta = datetime.fromisoformat(eta)
-    if not isinstance(eta, datetime):
-        return float(options.get("countdown") or 0)
-    return ((eta if eta.tzinfo else eta.replace(tzinfo=now.tzinfo)) - now).total_seconds()
+    eta = moment(options.get("eta"), tz=now.tzinfo)
+    return float(options.get("countdown") or 0) if eta is None else (eta - now).total_seconds()
 
 
 def _is_delayed_by_the_broker(app: Celery) -> bool:

@@ -11,7 +11,6 @@ from billiard.common import terminate_handler_fired  # type: ignore[attr-defined
 from django.db import Error as DatabaseError
 
 from . import signals
-from .announce import announce
 from .atomic_ledger import AtomicLedger, Recorded, Untold
 from .conf import settings
 from .failure import failure_of
@@ -19,6 +18,7 @@ from .ledger import Ledger
 from .message import stored_text
 from .outcomes import Claim
 from .settlement import Settlement, Verb
+from .signals import announce
 from .states import Category, State
 
 #: Seconds after which a child that was told to end knows that no hard time limit kills it.

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
 
-from .address import to_its_queue
-from .backoff import delay_of, retry_after, retry_options
+from .address import delay_of, to_its_queue
+from .backoff import retry_after, retry_options
 from .conflicts import conflict_behind
 from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by

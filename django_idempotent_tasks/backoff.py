@@ -1,8 +1,8 @@
-"""How long a retry waits: as the call says, or by the task's own Celery options."""
+"""How long a retry waits: as the other side asks, or by the task's own Celery options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -10,31 +10,10 @@ from typing import Any
 
 from celery.utils.time import get_exponential_backoff_interval
 
-from .durations import LONGEST
 from .raised import is_shutdown
 
 #: Longest wait in seconds that is granted to another side's ``Retry-After``.
 LONGEST_RETRY_AFTER = 6 * 3600.0
-
-
-def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> float:
-    """Seconds until the ``countdown`` or ``eta`` among sending options; 0 without either."""
-    countdown = options.get("countdown")
-    if countdown:
-        return _bounded(float(countdown))
-    eta = options.get("eta")
-    if not eta:
-        return 0.0
-    moment = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
-    reference = now()
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=reference.tzinfo)
-    return _bounded((moment - reference).total_seconds())
-
-
-def _bounded(seconds: float) -> float:
-    """No time that a date column cannot hold."""
-    return min(max(seconds, 0.0), float(LONGEST))
 
 
 def retry_after(error: BaseException | None, *, now: datetime) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .exceptions import ConfigurationError
-from .spelling import nearest
+from .values import nearest
 
 HEADER = "idempotent_beat"
 WORDS = {"misfire": ("coalesce", "all", "skip"), "overlap": ("run", "skip")}

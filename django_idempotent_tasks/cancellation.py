@@ -16,11 +16,11 @@ from . import rows
 from .conf import settings
 from .exceptions import InvalidKey
 from .header import task_id_problem
-from .identity import stated_digest
+from .identity import Identity, stated_digest
 from .key_rules import UNSET
 from .message import is_rpc
 from .models import IdempotencyKey
-from .outcomes import Call, Identity
+from .outcomes import Call
 from .relay import bounded_connection
 from .states import LIVE, State
 from .stores import get_store

@@ -12,9 +12,8 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
-from .durations import whole_seconds
 from .exceptions import ConfigurationError
-from .spelling import nearest
+from .values import nearest, whole_seconds
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"

@@ -12,12 +12,12 @@ from celery import current_app
 from django.utils.translation import gettext as _
 
 from . import signals
-from .announce import announce
 from .conf import settings
 from .encoding import encode_result, given_json
 from .message import AGAIN, HEADER, Message
 from .models import IdempotencyKey
 from .options import Policy
+from .signals import announce
 from .states import Reason, State
 from .stores import LedgerStore
 from .turns import REDRIVEN

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import doubted, signals, undone
-from .announce import announce
 from .breaker import breaker, on_own_connection
 from .conf import settings
 from .delivery import is_redelivered
 from .header import carried
 from .outcomes import Call, Failure
+from .signals import announce
 from .states import Reason, State
 from .stores import LedgerStore
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from . import signals
-from .announce import announce
 from .encoding import error_parts
 from .failure import storable_text
+from .identity import Identity
 from .models import IdempotencyKey
-from .outcomes import Call, Failure, Identity
+from .outcomes import Call, Failure
 from .redrives import read_on
+from .signals import announce
 from .states import Category, Reason, State
 from .stores import LedgerStore
 

@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from . import signals
-from .announce import announce
 from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
 from .binding import check_given
 from .conf import settings
@@ -20,6 +19,7 @@ from .models import DeadLetter
 from .outcomes import Call, Claim, Failure, Refused
 from .owner import new_owner
 from .raised import anew
+from .signals import announce
 from .stamping import stamp
 from .states import Reason, State
 from .stores import get_store

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from .identity import scope_problem
+from .identity import Identity, scope_problem
 from .key_text import KEY_TEXT_LENGTH, for_people
-from .outcomes import Identity
 
 #: The message header that carries a call's identity from where it was made.
 HEADER = "idempotency"

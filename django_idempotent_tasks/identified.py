@@ -9,10 +9,9 @@ from celery.utils import uuid
 from .binding import check_given
 from .exceptions import ConfigurationError, InvalidKey
 from .header import HEADER, carried, task_id_problem, to_header
-from .identity import identify
+from .identity import Identity, identify
 from .key_rules import UNSET
 from .options import Policy
-from .outcomes import Identity
 from .raised import anew
 
 

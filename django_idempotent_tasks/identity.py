@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from inspect import isawaitable
 from typing import Any, cast
@@ -16,7 +16,6 @@ from .canonical import canonical_json
 from .exceptions import ConfigurationError, InvalidKey
 from .key_rules import ALL_ARGUMENTS, DEFAULT, MISSING, TASK_ID, UNSET, Constant, Function, KeyRules, Names
 from .key_text import HIDDEN, arguments_text, for_people, hidden_text
-from .outcomes import Identity
 
 SCOPE_LENGTH = 120
 #: How the keys of periodic occurrences begin.
@@ -25,6 +24,20 @@ BEAT = "beat:"
 _MISSING_TEXT = '{"!missing":true}'
 _NOT_IN_SCOPE = re.compile(r"[\x00\ud800-\udfff]")
 _MISSING_FOR_PEOPLE = "(missing)"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What one piece of work is called: computed once, where the call is made.
+
+    ``digest`` is the first 16 bytes of SHA-256 over [task name, scope, key value]; ``key_text`` is
+    a shortened form for people; ``fingerprint`` is None where the payload is not compared.
+    """
+
+    digest: UUID
+    scope: str | None
+    key_text: str
+    fingerprint: UUID | None
 
 
 def identify(

@@ -1,4 +1,4 @@
-"""Makes a key's text for people: short, printable, without the values that a project hides."""
+"""Makes texts for people: a key's short, printable, without hidden values; any text harmless on one line."""
 
 from __future__ import annotations
 
@@ -56,3 +56,12 @@ def for_people(text: str) -> str:
 def _shortened(text: str) -> str:
     # Both ends are kept: keys made of a long prefix and a number stay apart.
     return text if len(text) <= KEY_TEXT_LENGTH else f"{text[:190]}…{text[-64:]}"
+
+
+def harmless(text: object) -> str:
+    """The text on one line, with what a terminal would act on written as an escape."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in str(text))
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()

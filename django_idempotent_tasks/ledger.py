@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from . import outage, signals
-from .announce import announce
 from .conf import settings
 from .exceptions import KeyMismatch, KeyReused
 from .misnamed import Misnamed, put_right
@@ -29,6 +28,7 @@ from .outcomes import (
     Reserved,
     Waiting,
 )
+from .signals import announce
 from .states import Reason, State
 from .stores import LedgerStore
 from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide

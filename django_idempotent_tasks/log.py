@@ -6,7 +6,7 @@ import logging
 import time
 
 from . import signals
-from .legible import harmless
+from .key_text import harmless
 from .outcomes import Call, Claim, Failure
 from .states import State
 

@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 from kombu.utils import json as wire
 
 from . import header
-from .address import address_of, delayed
+from .address import address_of, delayed, moment
 from .conf import settings
 from .lost_keys import lost_key
 from .masking import masked_reprs
@@ -104,12 +104,8 @@ class Message:
 
     def has_expired(self, *, now: datetime) -> bool:
         """Whether it would be thrown away where it arrives."""
-        expires = self.options.get("expires")
-        if isinstance(expires, str):
-            expires = datetime.fromisoformat(expires)
-        if not isinstance(expires, datetime):
-            return False
-        return (expires if expires.tzinfo else expires.replace(tzinfo=now.tzinfo)) <= now
+        expires = moment(self.options.get("expires"), tz=now.tzinfo)
+        return expires is not None and expires <= now
 
     @classmethod
     def of_request(cls, task: Any, request: Any) -> Message:

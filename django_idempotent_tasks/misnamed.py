@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .identity import row_identity
-from .outcomes import Call, Identity
+from .identity import Identity, row_identity
+from .outcomes import Call
 from .stores import LedgerStore
 
 

@@ -13,10 +13,9 @@ from celery.contrib.django.task import DjangoTask
 
 from .binding import Binder
 from .conf import hmac_key, settings
-from .durations import whole_seconds
 from .exceptions import ConfigurationError
 from .key_rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
-from .spelling import nearest
+from .values import nearest, whole_seconds
 
 Errors = tuple[type[BaseException], ...]
 

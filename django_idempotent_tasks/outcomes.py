@@ -6,22 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from .identity import Identity
 from .states import Category, Reason, State
 from .turns import Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What one piece of work is called: computed once, where the call is made.
-
-    ``digest`` is the first 16 bytes of SHA-256 over [task name, scope, key value]; ``key_text`` is
-    a shortened form for people; ``fingerprint`` is None where the payload is not compared.
-    """
-
-    digest: UUID
-    scope: str | None
-    key_text: str
-    fingerprint: UUID | None
 
 
 @dataclass(frozen=True, slots=True)

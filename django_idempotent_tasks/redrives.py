@@ -14,7 +14,7 @@ from django.utils.translation import override
 
 from . import dead_letters
 from .bite import Bite
-from .legible import harmless
+from .key_text import harmless
 from .models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
 from .moments import database_now, exact, shifted
 from .outcomes import RedriveBite

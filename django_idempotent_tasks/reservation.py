@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.transaction import TransactionManagementError
 
 from .accepted import AcceptedResult, accepted_result
-from .backoff import delay_of
+from .address import delay_of
 from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
 from .fallback import run_here, runs_here

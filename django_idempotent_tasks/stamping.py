@@ -16,8 +16,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.utils.saferepr import saferepr
 
-from .address import delayed
-from .backoff import delay_of
+from .address import delay_of, delayed
 from .exceptions import ConfigurationError
 from .message import Message, is_json, unsubscribed
 

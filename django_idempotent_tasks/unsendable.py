@@ -7,12 +7,13 @@ from kombu import Connection
 from kombu.exceptions import OperationalError, SerializationError, SerializerNotInstalled
 
 from . import signals
-from .announce import announce
 from .conf import settings
 from .failure import failure_of
+from .identity import Identity
 from .models import IdempotencyKey
-from .outcomes import Call, Due, Identity
+from .outcomes import Call, Due
 from .redrives import read_on
+from .signals import announce
 from .states import Category, State
 from .stores import LedgerStore
 

@@ -12,8 +12,9 @@ from uuid import uuid4
 
 from django.db import connection, connections
 
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.stores import get_store
 

@@ -12,7 +12,7 @@ from kombu.utils.json import loads
 
 from ..encoding import describe
 from ..exceptions import ConfigurationError
-from ..legible import harmless
+from ..key_text import harmless
 
 #: Columns of JSON, and what is in them.
 _JSON = (("args", list, "a list"), ("kwargs", dict, "an object"), ("headers", dict, "an object"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ..legible import harmless
+from ..key_text import harmless
 from ..moments import exact
 
 __all__ = ["harmless", "since", "span", "table"]

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant, Identity
+from ..identity import Identity
+from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant
 from ..states import Reason, State
 from .session import Session
 from .upkeep import Upkeep

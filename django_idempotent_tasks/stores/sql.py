@@ -13,7 +13,8 @@ from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import settings
-from ..outcomes import Answer, Call, Claim, Entry, Grant, Identity
+from ..identity import Identity
+from ..outcomes import Answer, Call, Claim, Entry, Grant
 from ..states import Reason, State
 from ..turns import OF_A_REDRIVE, patterns
 from . import claiming, statements

@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from django_idempotent_tasks.admin import window, wording
-from django_idempotent_tasks.identity import stated_digest
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
+from django_idempotent_tasks.identity import Identity, stated_digest
+from django_idempotent_tasks.outcomes import Call, Claim
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure

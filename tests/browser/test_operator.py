@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
 from django_idempotent_tasks import redrives
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.models import (
     AnsweredCall,
     FailedJob,
@@ -18,7 +19,7 @@ from django_idempotent_tasks.models import (
     RedriveOperation,
 )
 from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure

@@ -11,9 +11,10 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.management.commands.idem import Command
 from django_idempotent_tasks.management.text import harmless, span
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 

@@ -15,9 +15,10 @@ from celery import Celery
 from django.core.management import CommandError
 
 from django_idempotent_tasks import posting, pruning, sweeping
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.management import sweep as module
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.sweeper import Sweeper

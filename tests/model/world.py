@@ -6,7 +6,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from django_idempotent_tasks.outcomes import Call, Entry, Identity
+from django_idempotent_tasks.identity import Identity
+from django_idempotent_tasks.outcomes import Call, Entry
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.verdict import Step, decide
 

@@ -15,9 +15,9 @@ from django.test import override_settings
 
 from django_idempotent_tasks import ConfigurationError, DuplicateTask, IdempotentTask, InvalidKey
 from django_idempotent_tasks.dead_letters import redrive
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
 from django_idempotent_tasks.outcomes import Call as AcceptedCall
-from django_idempotent_tasks.outcomes import Identity
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.sqlite import SqliteStore

@@ -10,9 +10,10 @@ from celery import current_app
 from django.conf import settings
 
 from django_idempotent_tasks.hourly import BITE, COUNTED, HOUR, count_hours
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.models import HourlyCount
 from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
+from django_idempotent_tasks.outcomes import Call, Claim
 from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted

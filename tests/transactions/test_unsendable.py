@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from django_idempotent_tasks.identity import Identity
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.stores import get_store

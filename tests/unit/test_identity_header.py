@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_idempotent_tasks.header import from_header, to_header
-from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.identity import Identity
 
 SENT = Identity(UUID(int=1), "t", "order_id=7", UUID(int=2))
 HEADER = to_header(SENT, task_name="shop.charge", task_id="id-1")

@@ -22,9 +22,8 @@ from kombu.utils.json import dumps, loads
 import django_idempotent_tasks
 from django_idempotent_tasks.binding import Binder
 from django_idempotent_tasks.canonical import canonical_json
-from django_idempotent_tasks.identity import identify
+from django_idempotent_tasks.identity import Identity, identify
 from django_idempotent_tasks.key_rules import KeyRules
-from django_idempotent_tasks.outcomes import Identity
 
 UNHURRIED = settings(deadline=None, max_examples=100)
 

@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Entry, Identity
+from django_idempotent_tasks.identity import Identity
+from django_idempotent_tasks.outcomes import Call, Entry
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.verdict import Step, Verdict, decide
 

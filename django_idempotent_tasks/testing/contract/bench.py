@@ -12,8 +12,9 @@ from uuid import UUID, uuid4
 
 from django.db.models.functions import Now
 
+from ...identity import Identity
 from ...models import IdempotencyKey
-from ...outcomes import Call, Claim, Entry, Failure, Grant, Identity
+from ...outcomes import Call, Claim, Entry, Failure, Grant
 from ...states import Category, Reason, State
 from ...stores import LedgerStore, clock
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from ...conf import settings
+from ...identity import Identity
 from ...message import HEADER, Message
-from ...outcomes import Call, Identity
+from ...outcomes import Call
 from ...states import State
 from ...turns import FIRST, REDRIVEN, Turn
 from .bench import LEASE, WINDOW
