@@ -36,7 +36,7 @@ FILES = files_of(
     *(
         PACKAGE / f"{name}.py"
         for name in (
-            "announce",
+            "signals",
             "atomic",
             "atomic_attempt",
             "atomic_ledger",
