@@ -19,7 +19,7 @@ from .exceptions import LeaseLost, PoisonTask, UnreadableError
 from .failure import traceback_of
 from .handle import Handle
 from .header import with_identity
-from .judgement import Judgement, judge
+from .judgement import category_of_error
 from .ledger import Ledger
 from .message import Message, beside
 from .outcomes import Claim
@@ -27,7 +27,7 @@ from .presented import presentable
 from .raised import is_a, is_shutdown
 from .replay import ignored
 from .settlement import Settlement
-from .states import Reason, State
+from .states import Category, Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -35,7 +35,10 @@ _UNREAD = "The task raised an error that cannot be read: its class or one of its
 #: What names a call when it is sent; a retry has that from the call that it is of.
 _NAMING = ("idempotency_key", "scope")
 
-_FINAL = {Judgement.PERMANENT: Reason.PERMANENT, Judgement.REVIEW: Reason.IN_DOUBT}
+_FINAL: dict[Category | None, Reason] = {
+    Category.FATAL: Reason.PERMANENT,
+    Category.MANUAL_REVIEW: Reason.IN_DOUBT,
+}
 
 
 class Attempt(ABC):
@@ -225,16 +228,14 @@ class Attempt(ABC):
 
     def _retries_by_itself(self, cause: BaseException | None) -> bool:
         kinds = tuple(getattr(self.task, "autoretry_for", ()))
-        return is_a(cause, *kinds) or (cause is not None and self._judged(cause) is Judgement.TRANSIENT)
+        return is_a(cause, *kinds) or (cause is not None and self._category(cause) is Category.RETRYABLE)
 
-    def _judged(self, error: BaseException) -> Judgement:
-        judgement = judge(error, self.ledger.policy)
-        if judgement is Judgement.UNKNOWN and is_misfit(error):
-            return Judgement.PERMANENT
-        return judgement
+    def _category(self, error: BaseException) -> Category | None:
+        category = category_of_error(error, self.ledger.policy)
+        return Category.FATAL if category is None and is_misfit(error) else category
 
     def _is_final(self, error: BaseException) -> bool:
-        return self._judged(error) in _FINAL
+        return self._category(error) in _FINAL
 
     def settle_captured(self, error: BaseException | None = None) -> None:
         """Settle as the retry that was asked for, because of ``error``."""
@@ -259,17 +260,17 @@ class Attempt(ABC):
         raise error
 
     def _failed(self, error: BaseException) -> NoReturn:
-        judgement = self._judged(error)
-        if judgement is Judgement.UNKNOWN and self._met_a_conflict(error):
-            judgement = Judgement.TRANSIENT
-        if judgement is not Judgement.PERMANENT and self.doubt:
-            judgement = Judgement.REVIEW
-        if judgement is Judgement.TRANSIENT:
+        category = self._category(error)
+        if category is None and self._met_a_conflict(error):
+            category = Category.RETRYABLE
+        if category is not Category.FATAL and self.doubt:
+            category = Category.MANUAL_REVIEW
+        if category is Category.RETRYABLE:
             error = self._retry_by_policy(error)
             if is_a(error, Retry):
                 self._asked_to_retry(error)
-        state = State.REVIEW if judgement is Judgement.REVIEW else State.FAILED
-        self.settlement.fail(error, state=state, reason=_FINAL.get(judgement, Reason.RETRIES_USED_UP))
+        state = State.REVIEW if category is Category.MANUAL_REVIEW else State.FAILED
+        self.settlement.fail(error, state=state, reason=_FINAL.get(category, Reason.RETRIES_USED_UP))
         raise error
 
     def _met_a_conflict(self, error: BaseException) -> bool:

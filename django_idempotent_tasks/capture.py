@@ -13,7 +13,7 @@ from celery.app.task import Context
 
 from .conf import settings
 from .failure import failure_of
-from .judgement import category_of
+from .judgement import category_shown
 from .message import Message
 from .states import Reason, State
 from .stores import get_store
@@ -82,7 +82,7 @@ def _is_wanted(task: Any) -> bool:
 
 def _record(task: Any, request: Any, error: BaseException, state: State) -> None:
     reason = Reason.RETRY_ASKED if state is State.RETRY else Reason.RETRIES_USED_UP
-    category = category_of(error, reason)
+    category = category_shown(error, reason)
     message = Message.of_request(task, request)
     with get_store().side_connection() as store:
         store.record_plain(

@@ -12,7 +12,7 @@ from .conf import settings
 from .exceptions import ConfigurationError, DuplicateTask
 from .failure import failure_of
 from .header import to_header
-from .judgement import Judgement, category_of, judge
+from .judgement import category_of_error, category_shown
 from .key_rules import UNSET
 from .message import HEADER, Message
 from .models import DeadLetter
@@ -21,7 +21,7 @@ from .owner import new_owner
 from .raised import anew
 from .signals import announce
 from .stamping import stamp
-from .states import Reason, State
+from .states import Category, Reason, State
 from .stores import get_store
 from .verdict import IN_PROGRESS
 
@@ -51,7 +51,7 @@ def dead_letter(
     problem = error if isinstance(error, BaseException) else RuntimeError(error)
     call = _call(task, args, kwargs, idempotency_key, scope)
     reason = _reason(task, problem)
-    failure = failure_of(problem, task=task.name, category=category_of(problem, reason))
+    failure = failure_of(problem, task=task.name, category=category_shown(problem, reason))
     return _filed(task, call, reason, failure)
 
 
@@ -81,7 +81,7 @@ def _message(task: Any, args: Any, kwargs: Any, task_id: str, header: dict[str, 
 
 
 def _reason(task: Any, error: BaseException) -> Reason:
-    is_for_review = judge(error, task.idempotency_policy) is Judgement.REVIEW
+    is_for_review = category_of_error(error, task.idempotency_policy) is Category.MANUAL_REVIEW
     return Reason.IN_DOUBT if is_for_review else Reason.PERMANENT
 
 

@@ -1,9 +1,8 @@
-"""Whether a failed attempt is retried: our exceptions, ``classify``, the lists, then Celery's own rules."""
+"""Decides what an error means for its call: our exceptions, ``classify``, the lists, then Celery's rules."""
 
 from __future__ import annotations
 
 import logging
-from enum import Enum
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
@@ -29,36 +28,22 @@ _MISTAKES = (
 logger = logging.getLogger("django_idempotent_tasks")
 
 
-class Judgement(Enum):
-    """What is known about an error."""
-
-    PERMANENT = "permanent"
-    TRANSIENT = "transient"
-    REVIEW = "review"
-    UNKNOWN = "unknown"
-
-
 _OURS = (
-    (PermanentError, Judgement.PERMANENT),
-    (TransientError, Judgement.TRANSIENT),
-    (ManualReview, Judgement.REVIEW),
+    (PermanentError, Category.FATAL),
+    (TransientError, Category.RETRYABLE),
+    (ManualReview, Category.MANUAL_REVIEW),
 )
-_CATEGORIES = {
-    Category.FATAL: Judgement.PERMANENT,
-    Category.RETRYABLE: Judgement.TRANSIENT,
-    Category.MANUAL_REVIEW: Judgement.REVIEW,
-}
 
 
-def judge(error: BaseException, policy: Policy) -> Judgement:
-    """The first rule that knows the error."""
-    for kind, judgement in _OURS:
+def category_of_error(error: BaseException, policy: Policy) -> Category | None:
+    """The category by the first rule that knows the error; None leaves it to Celery's own rules."""
+    for kind, category in _OURS:
         if is_a(error, kind):
-            return judgement
+            return category
     return _by_classifier(error, policy) or _by_lists(error, policy)
 
 
-def category_of(error: BaseException, reason: Reason) -> Category:
+def category_shown(error: BaseException, reason: Reason) -> Category:
     """The category that is shown of a failure; ``reason`` alone decides what happens to its key."""
     if reason is Reason.IN_DOUBT:
         return Category.MANUAL_REVIEW
@@ -67,14 +52,14 @@ def category_of(error: BaseException, reason: Reason) -> Category:
     return Category.FATAL
 
 
-def _by_classifier(error: BaseException, policy: Policy) -> Judgement | None:
+def _by_classifier(error: BaseException, policy: Policy) -> Category | None:
     """The project's own function; one that fails decides nothing, since the task's error matters more."""
     if policy.classify is None:
         return None
     category = None
     try:
         category = policy.classify(error)
-        return None if category is None else _CATEGORIES[Category(category)]  # type: ignore[arg-type]
+        return None if category is None else Category(category)  # type: ignore[arg-type]
     except BaseException as own:
         if is_shutdown(own):
             raise
@@ -85,11 +70,11 @@ def _by_classifier(error: BaseException, policy: Policy) -> Judgement | None:
         return None
 
 
-def _by_lists(error: BaseException, policy: Policy) -> Judgement:
+def _by_lists(error: BaseException, policy: Policy) -> Category | None:
     if is_a(error, *policy.permanent_errors):
-        return Judgement.PERMANENT
+        return Category.FATAL
     if is_a(error, *policy.transient_errors):
-        return Judgement.TRANSIENT
+        return Category.RETRYABLE
     if is_a(error, *policy.review_errors):
-        return Judgement.REVIEW
-    return Judgement.UNKNOWN
+        return Category.MANUAL_REVIEW
+    return None

@@ -16,7 +16,6 @@ from .context import Done, entered
 from .endings import cause_of, struck_by
 from .exceptions import LeaseLost, ManualReview, OuterTransaction
 from .hooks import mark_answered
-from .judgement import Judgement
 from .ledger import Ledger
 from .leftovers import Watch, refuse
 from .outcomes import Answer, Claim
@@ -25,6 +24,7 @@ from .raised import is_a, is_shutdown
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement
+from .states import Category
 from .succession import Heir, succeeded_by
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -138,7 +138,7 @@ class LeasedAttempt(Attempt):
 
     def _says_that_nothing_happened(self, error: BaseException) -> bool:
         cause = cause_of(error) if is_a(error, Retry) else error
-        return cause is not None and self._judged(cause) is Judgement.TRANSIENT
+        return cause is not None and self._category(cause) is Category.RETRYABLE
 
     @contextmanager
     def completing(self) -> Iterator[Done]:

@@ -15,7 +15,7 @@ from .conf import settings
 from .encoding import storable
 from .exceptions import LeaseLost, OuterTransaction, StoreDown
 from .failure import failure_of
-from .judgement import category_of
+from .judgement import category_shown
 from .ledger import Ledger
 from .leftovers import let_go
 from .masking import masked, sensitive_texts
@@ -101,7 +101,7 @@ class Settlement:
         )
 
     def _failure(self, error: BaseException, reason: Reason) -> Failure:
-        category = category_of(error, reason)
+        category = category_shown(error, reason)
         failure = failure_of(error, task=self.task.name, category=category, worker=self.request.hostname)
         return masked(failure, self.secrets())
 
