@@ -10,9 +10,9 @@ from .encoding import error_parts
 from .failure import storable_text
 from .models import IdempotencyKey
 from .outcomes import Call, Failure, Identity
-from .redrives import read_on
 from .states import Category, Reason, State
 from .stores import LedgerStore
+from .stores.transactions import read_on
 
 _ROW = ("digest", "task", "task_id", "scope", "key_text", "signature", "result")
 

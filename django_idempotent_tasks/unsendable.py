@@ -12,9 +12,9 @@ from .conf import settings
 from .failure import failure_of
 from .models import IdempotencyKey
 from .outcomes import Call, Due, Identity
-from .redrives import read_on
 from .states import Category, State
 from .stores import LedgerStore
+from .stores.transactions import read_on
 
 #: So often a message is looked at that cannot be read or sent, each time after twice as long.
 LOOKS = 6
