@@ -9,7 +9,6 @@ from uuid import UUID
 
 from .. import rows
 from ..conf import settings
-from ..dead_letters import known_task
 from ..encoding import decode_error
 from ..header import task_id_problem
 from ..models import AnsweredCall, IdempotencyKey
@@ -17,6 +16,7 @@ from ..moments import database_now, exact
 from ..progress import decode_progress
 from ..states import Reason, State
 from ..stores import get_store
+from ..tasks import known_task
 from ..unreadable import Unreadable, parsed
 
 #: Seconds after which a client may ask again, whatever the ledger says.
