@@ -17,6 +17,7 @@ from django.db.transaction import TransactionManagementError
 from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt
+from .blame import Fault, fault_of
 from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
 from .context import entered
 from .endings import struck_by
@@ -24,7 +25,6 @@ from .exceptions import LeaseLost, PermanentError
 from .header import carried, carry
 from .hooks import mark_answered
 from .leftovers import Watch, refuse
-from .message import broker_is_away
 from .outcomes import Answer, Claim
 from .raised import is_a, is_shutdown, message_of
 from .replay import check_replacement, go_on, ignored, replacement_text, replay
@@ -187,7 +187,7 @@ class AtomicAttempt(Attempt):
         try:
             return go_on(self.task, replacement)
         except Exception as error:
-            if not broker_is_away(self.task.app, error):
+            if fault_of(error, self.task.app.connection_for_write()) is not Fault.BROKER:
                 raise
             time.sleep(random.uniform(0.2, 1.0))
             raise Reject(f"not replaced: {error!r}", requeue=True) from error

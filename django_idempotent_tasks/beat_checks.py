@@ -14,12 +14,12 @@ from .conf import settings
 from .exceptions import ConfigurationError
 
 ID = "django_idempotent_tasks"
-BEAT = "django_celery_beat"
+BEAT_APP = "django_celery_beat"
 
 
 def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
     """E004: periodic tasks are in another database than the ledger, so that beat cannot send them once."""
-    if not apps.is_installed(BEAT) or not _are_settings_read():
+    if not apps.is_installed(BEAT_APP) or not _are_settings_read():
         return []
     problem = beat_problem()
     return [] if problem is None else [checks.Error(problem, id=f"{ID}.E004")]
@@ -27,7 +27,7 @@ def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
 
 def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
     """W008: an entry of ``beat_schedule`` has words for our scheduler where it does not read them."""
-    if not apps.is_installed(BEAT):
+    if not apps.is_installed(BEAT_APP):
         return []
     return [
         checks.Warning(f"Entry {name!r} of beat_schedule: {problem}", id=f"{ID}.W008")
@@ -39,12 +39,12 @@ def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
 
 def beat_problem() -> str | None:
     """Why our beat cannot run here, and the remedy; None when it can."""
-    if not apps.is_installed(BEAT):
+    if not apps.is_installed(BEAT_APP):
         return (
             "Beat needs django-celery-beat: install this package with its extra [beat], add"
-            f" {BEAT!r} to INSTALLED_APPS and migrate."
+            f" {BEAT_APP!r} to INSTALLED_APPS and migrate."
         )
-    periodic = router.db_for_write(apps.get_model(BEAT, "PeriodicTask"))
+    periodic = router.db_for_write(apps.get_model(BEAT_APP, "PeriodicTask"))
     if periodic == settings().database:
         return None
     return (

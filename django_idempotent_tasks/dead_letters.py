@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
-from celery import current_app
 from django.utils.translation import gettext as _
 
 from . import signals
@@ -20,6 +17,7 @@ from .options import Policy
 from .signals import announce
 from .states import Reason, State
 from .stores import LedgerStore
+from .tasks import known_task
 from .turns import REDRIVEN
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -152,19 +150,6 @@ def known_problem(row: IdempotencyKey) -> str | None:
     except Exception as error:  # noqa: BLE001  of any version, with any arguments
         return _("its arguments do not fit the task as it is now (%(error)s)") % {"error": error}
     return None
-
-
-def known_task(name: str) -> Any:
-    """The project's task of this name, also where only workers have imported it yet; None without one."""
-    _import_tasks()
-    return current_app.tasks.get(name)
-
-
-@cache
-def _import_tasks() -> None:
-    """Once a process, as a worker does: a web process may not have imported them."""
-    with suppress(Exception):  # a module that cannot be imported is for the checks to tell
-        current_app.loader.import_default_modules()
 
 
 def _retention(task: str) -> int:

@@ -10,10 +10,10 @@ from .failure import storable_text
 from .identity import Identity
 from .models import IdempotencyKey
 from .outcomes import Call, Failure
-from .redrives import read_on
 from .signals import announce
 from .states import Category, Reason, State
 from .stores import LedgerStore
+from .stores.transactions import read_on
 
 _ROW = ("digest", "task", "task_id", "scope", "key_text", "signature", "result")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from types import TracebackType
 
 from .encoding import describe
+from .key_text import HIDDEN
 from .outcomes import Failure
 from .raised import (
     cause_of,
@@ -47,6 +49,14 @@ def failure_of(error: BaseException, *, task: str, category: Category, worker: s
         category=category,
         worker=storable_text(worker or _HERE)[:NAME_LIMIT],
     )
+
+
+def masked(failure: Failure, texts: Iterable[str]) -> Failure:
+    """The failure without those texts in its message and its traceback."""
+    description, traceback = failure.description, failure.traceback
+    for text in texts:
+        description, traceback = description.replace(text, HIDDEN), traceback.replace(text, HIDDEN)
+    return replace(failure, description=description, traceback=traceback)
 
 
 def signature_of(task: str, error: str, place: str) -> str:

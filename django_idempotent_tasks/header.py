@@ -22,10 +22,6 @@ TASK_ID_LIMIT = 255
 _HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
 _NOT_IN_AN_ID = re.compile(r"[\x00\ud800-\udfff]")
 
-#: What only a call in a canvas carries, and what Celery says of its place there.
-_CARRIED = ("chord", "group_id", "link", "link_error", "replaced_task_nesting")
-_PLACED = ("chain", "group_index", "parent_id", "root_id")
-
 
 def to_header(
     identity: Identity, *, task_name: str, task_id: str, reserved: bool = False, in_canvas: bool = False
@@ -120,14 +116,6 @@ def task_id_problem(task_id: object) -> str | None:
 def is_reserved(header: object) -> bool:
     """Whether the call's row was written when it was sent."""
     return isinstance(header, dict) and header.get("reserved") is True
-
-
-def sends_a_canvas(options: Mapping[str, Any]) -> bool:
-    """Whether these options of ``apply_async`` are those of a call that others wait for.
-
-    The last call of a chain has an empty ``chain``, where one outside has none.
-    """
-    return any(map(options.get, _CARRIED)) or any(options.get(name) is not None for name in _PLACED)
 
 
 def is_in_canvas(header: object) -> bool:

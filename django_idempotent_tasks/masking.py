@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from celery.utils.saferepr import saferepr
 
 from .key_text import HIDDEN
 from .options import Policy
-from .outcomes import Failure
 
 #: Characters of a value that is looked for in texts: shorter ones stand in every text by chance.
 SHORTEST = 4
@@ -56,11 +54,3 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
     elif isinstance(value, str | int | float):
         yield str(value)
-
-
-def masked(failure: Failure, texts: Iterable[str]) -> Failure:
-    """The failure without those texts in its message and its traceback."""
-    description, traceback = failure.description, failure.traceback
-    for text in texts:
-        description, traceback = description.replace(text, HIDDEN), traceback.replace(text, HIDDEN)
-    return replace(failure, description=description, traceback=traceback)

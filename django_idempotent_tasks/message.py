@@ -10,7 +10,6 @@ from typing import Any
 
 from celery import Celery
 from kombu import Connection, Producer
-from kombu.exceptions import OperationalError
 from kombu.utils import json as wire
 
 from . import header
@@ -239,20 +238,6 @@ def _json(value: object) -> str | None:
 def is_json(value: object) -> bool:
     """Whether a row can hold it."""
     return _json(value) is not None
-
-
-def broker_is_away(app: Celery, error: BaseException) -> bool:
-    """Whether the broker could not be reached or did not answer, or else this one message was at fault.
-
-    Celery wraps the errors of channels too, and kombu's Redis transport counts KeyError, which an unknown
-    compression raises, as one of its connection.
-    """
-    if isinstance(error, OperationalError) and error.__cause__ is not None:
-        error = error.__cause__
-    transport = app.connection_for_write()
-    if isinstance(error, (KeyError, *transport.channel_errors)):
-        return False
-    return isinstance(error, (OperationalError, OSError, *transport.connection_errors))
 
 
 def is_rpc(app: Celery) -> bool:

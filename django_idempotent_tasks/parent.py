@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,29 +12,23 @@ from celery.utils.imports import symbol_by_name
 
 from . import revocations, undone
 from .breaker import breaker, on_own_connection
-from .conf import settings
-from .deaths import Crash, Ending, Killed, Stopped, Timeout, announce_end
+from .calls import is_atomic, named_call
+from .deaths import Crash, Ending, Killed, Stopped, Timeout
 from .failure import failure_of
-from .header import carried
 from .message import Message
 from .misnamed import put_right
-from .outcomes import Call, Entry, Failure
+from .outcomes import Failure
 from .owner import instance
 from .relay import relay
-from .states import Category, State
+from .states import Category
 from .stopping import is_stopping
 from .stores import LedgerStore
-from .verdict import is_foreign
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 #: Seconds until a part of a chord is reported again: on Redis a process that died while it sent the body is
 #: taken for one that still does for up to about 20 s.
 REPORT_AGAIN = 30.0
-#: So many sendings of an unknown task are refused before its key is given up.
-UNKNOWN_LIMIT = 10
-#: Revoked calls that one statement cancels.
-REVOKED = 500
 
 
 class ParentHook:
@@ -84,84 +77,6 @@ def install(app: Any) -> None:
                 type(task).Request = type(request.__name__, (ParentHook, request), {})
 
 
-def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool) -> None:
-    """A revoked call's key ends as CANCELLED: without that its lease would bring it back.
-
-    An expired message ends only a key that was never started. A copy that is dropped before it
-    starts leaves a delivery alone that runs meanwhile: only ``terminate`` ends that one.
-    """
-    if not getattr(sender, "idempotency_guarded", False):
-        return
-
-    call = _named(sender, vars(request), request.id, request.args, request.kwargs)
-    if call is None:
-        return
-
-    if terminated and _is_atomic(sender):
-        undone.record_soon(breaker.guard, sender, undone.stored(sender, call, request), undone.cancelled)
-        return
-
-    def work(store: LedgerStore) -> None:
-        right = put_right(store, call)
-        digest, window = right.identity.digest, settings().redelivery_window
-        entry = _own_row(store, right)
-        if entry is None:
-            return
-        if expired:
-            store.expire(digest, task_id=request.id, window=window)
-        elif terminated or not revocations.is_beyond(entry, request, task=sender.name):
-            store.cancel(digest, window=window, task_id=request.id)
-
-    breaker.guard(lambda: on_own_connection(work))
-
-
-def _own_row(store: LedgerStore, call: Call) -> Entry | None:
-    """The row of the key that a message names; None without one, and for that of another task or scope."""
-    entry = store.read(call.identity.digest, task_id=call.task_id)
-    if entry is None or not is_foreign(entry, call):
-        return entry
-    logger.warning(
-        "%s (%s) named the key %s of another task or scope", call.task, call.task_id, call.identity.digest
-    )
-    return None
-
-
-def cancel_waiting(task_ids: Iterable[str]) -> None:
-    """Cancel revoked calls that wait in the ledger: a worker's own memory of them ends with it."""
-
-    def work(store: LedgerStore) -> None:
-        for some in _parts(list(task_ids)):
-            store.cancel_waiting(some, window=settings().redelivery_window)
-            revocations.heard(store, some)
-
-    breaker.guard(lambda: on_own_connection(work))
-
-
-def _parts(task_ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(task_ids), REVOKED):
-        yield task_ids[start : start + REVOKED]
-
-
-def fail_unknown(name: str, task_id: str, headers: Any) -> None:
-    """A message for a task that no worker knows: after ``UNKNOWN_LIMIT`` sendings its key is FAILED."""
-    own = carried(headers, task_name=name, task_id=task_id)
-    if own is None:
-        return
-    call = Call(own.identity, name, task_id, None)
-    error = LookupError(f"No worker knows a task {name!r}; deploy it, then redrive this.")
-    failure = failure_of(error, task=name, category=Category.FATAL)
-
-    def work(store: LedgerStore) -> None:
-        retention = settings().dead_letter_retention
-        again = UNKNOWN_LIMIT - 1  # the first sending is not counted
-        if _own_row(store, call) is not None and store.fail_unknown(
-            call.identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
-        ):
-            announce_end(call, State.FAILED, failure)
-
-    breaker.guard(lambda: on_own_connection(work))
-
-
 def _is_reported_again(request: Any) -> bool:
     """Send the copy of a part; False where it could not be sent, so that the message itself goes back."""
     task, context = request.task, request._context  # noqa: SLF001  as below
@@ -183,10 +98,6 @@ def _acks_on_timeout(task: Any) -> bool:
     return bool(getattr(task, "acks_on_timeout", task.acks_on_failure_or_timeout))
 
 
-def _is_atomic(task: Any) -> bool:
-    return bool(task.idempotency_policy.mode == "atomic")
-
-
 def _failure(request: Any, error: BaseException) -> Failure:
     return failure_of(
         error, task=request.task.name, category=Category.RETRYABLE, worker=getattr(request, "hostname", None)
@@ -199,12 +110,12 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
         return
 
     task, context = request.task, request._context  # noqa: SLF001  what Celery gives its own hooks
-    call = _named(task, request.request_dict, request.id, request.args, request.kwargs)
+    call = named_call(task, request.request_dict, request.id, request.args, request.kwargs)
     if call is None:
         return
 
     owner = f"{instance()}:{pid}:"
-    if _is_atomic(task):
+    if is_atomic(task):
         ending.end_undone(request, undone.stored(task, call, context), owner)
         return
 
@@ -217,15 +128,3 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
             ending.end_undone(request, undone.stored(task, right, context), owner)
 
     breaker.guard(lambda: on_own_connection(end))
-
-
-def _named(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:
-    """The call of a message; None for one that names no key, which no child can have claimed either."""
-    own = carried(message, task_name=task.name, task_id=task_id)
-    if own is not None:
-        return Call(own.identity, task.name, task_id, None)
-    try:
-        identity = task.idempotency_identity(args, kwargs, task_id=task_id)
-    except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
-        return None
-    return Call(identity, task.name, task_id, None, named_here=True)

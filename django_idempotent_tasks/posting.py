@@ -13,6 +13,7 @@ from celery import Celery
 from django.db import Error as DatabaseError
 
 from .bite import Bite
+from .blame import Fault, fault_of
 from .bulk import Bulk
 from .conf import settings
 from .message import Message
@@ -22,7 +23,7 @@ from .relay import bounded_connection, collapse
 from .states import State
 from .stores import LedgerStore
 from .stores.patience import took_too_long
-from .unsendable import LOOKS, give_up, is_of_the_broker, is_unsendable
+from .unsendable import LOOKS, give_up
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -191,11 +192,12 @@ class _Post:
 
     def _failed(self, row: Due, error: Exception) -> None:
         """A row that hurts waits longer after each look; what the broker did not take, until the next."""
-        if is_of_the_broker(error, self.connection):
+        fault = fault_of(error, self.connection, is_in_use=True)
+        if fault in {Fault.BROKER, Fault.REFUSED}:
             logger.warning("%s was not sent again: %r", row.task, error)
             self.done.unsent.append(row)
             self._collapse()
-        elif is_unsendable(error):
+        elif fault is Fault.MESSAGE:
             self._refused(row, error)
         else:
             logger.error("%s cannot be sent now: %r; it is looked at less and less often", row.task, error)

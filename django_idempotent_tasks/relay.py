@@ -13,7 +13,8 @@ from celery import Celery
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from .message import Message, broker_is_away
+from .blame import Fault, fault_of
+from .message import Message
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -85,7 +86,7 @@ class Relay:
         try:
             self.replace(app, message)
         except Exception as error:
-            if broker_is_away(app, error):  # else it is this message that cannot be sent, and others can
+            if fault_of(error, app.connection_for_write()) is Fault.BROKER:  # else others can be sent
                 self._closed_until = time.monotonic() + PAUSE
             raise
 

@@ -14,9 +14,9 @@ from celery.worker.state import REVOKES_MAX, revoked
 from .header import carried
 from .models import IdempotencyKey
 from .outcomes import Entry
-from .redrives import read_on
 from .states import State
 from .stores import LedgerStore
+from .stores.transactions import read_on
 from .turns import redrive_of
 
 #: Ids that were revoked while they ran, with the token of the run: what was redriven later is not meant.

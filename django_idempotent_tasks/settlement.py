@@ -14,11 +14,11 @@ from django.db import OperationalError
 from .conf import settings
 from .encoding import storable
 from .exceptions import LeaseLost, OuterTransaction, StoreDown
-from .failure import failure_of
+from .failure import failure_of, masked
 from .judgement import category_shown
 from .ledger import Ledger
 from .leftovers import let_go
-from .masking import masked, sensitive_texts
+from .masking import sensitive_texts
 from .message import Message
 from .outcomes import Claim, Entry, Failure
 from .presented import presentable

@@ -16,6 +16,7 @@ from django.db import Error as DatabaseError
 from . import outage, signals
 from .bite import Bite
 from .hourly import count_hours
+from .models import SWEEPER
 from .posting import BUDGET
 from .pruning import Tidied, Tidying
 from .stores import LedgerStore, get_store
@@ -23,8 +24,7 @@ from .sweeping import BITE, Sweep, Swept
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: The duty's name in the leader table, and its lease and pace in seconds.
-DUTY = "sweeper"
+#: The duty's lease and pace in seconds.
 LEADER_LEASE = 10
 POLL = 3.0
 INTERVAL = 5.0
@@ -88,7 +88,7 @@ class Sweeper:
     def _resign(self) -> None:
         if self._leads:
             self._leads = False
-            self._guarded(lambda store: store.resign(DUTY, holder=self.holder))
+            self._guarded(lambda store: store.resign(SWEEPER, holder=self.holder))
 
     def _run(self) -> None:
         poll = sweep = time.monotonic()
@@ -106,12 +106,12 @@ class Sweeper:
     def _lead(self) -> bool:
         led = bool(self._guarded(self._asked_to_lead))
         if led and not self._leads:
-            signals.leader_changed.send_robust(sender=None, name=DUTY, holder=self.holder)
+            signals.leader_changed.send_robust(sender=None, name=SWEEPER, holder=self.holder)
         return led
 
     def _asked_to_lead(self, store: LedgerStore) -> bool:
         outage.note(store)  # who stands by or may not lead as well: neither is an outage of the ledger
-        return self.may_lead() and store.lead(DUTY, holder=self.holder, lease=LEADER_LEASE)
+        return self.may_lead() and store.lead(SWEEPER, holder=self.holder, lease=LEADER_LEASE)
 
     def _sweep(self) -> bool:
         """Sweep, tidy up and count; whether more was left than the time allows."""

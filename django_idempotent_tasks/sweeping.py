@@ -13,7 +13,7 @@ from .conf import settings
 from .moments import database_now
 from .outcomes import Due
 from .posting import BUDGET, post
-from .redrives import carried
+from .redriving import carried
 from .states import State
 from .stores import LedgerStore
 from .stores.upkeep import LONGEST

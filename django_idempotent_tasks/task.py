@@ -13,10 +13,9 @@ from django.db import transaction
 from . import hooks
 from .context import Idempotency, active
 from .detached import Detached
-from .eager import is_applied_by_a_canvas
+from .eager import is_applied_by_a_canvas, sends_a_canvas
 from .exceptions import ConfigurationError
 from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
-from .header import sends_a_canvas
 from .key_rules import UNSET
 from .masking import masked_reprs
 from .message import HEADER

@@ -19,7 +19,8 @@ from .checks import missing_constraints, missing_tables, problems
 from .conf import settings
 from .leftovers import close_altered, close_left_open
 from .owner import renew_instance
-from .parent import cancel_revoked, cancel_waiting, fail_unknown, install
+from .parent import install
+from .revoked import cancel_revoked, cancel_waiting, fail_unknown
 from .stopping import is_consuming, watch
 from .sweeper import Sweeper
 

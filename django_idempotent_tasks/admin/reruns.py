@@ -12,9 +12,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..dead_letters import DONE, Decision, known_task
+from ..dead_letters import DONE, Decision
 from ..models import FailedJob
 from ..reruns import rerun
+from ..tasks import known_task
 from .asking import Question, ReasonForm
 from .audit import who
 from .ledger import store

@@ -11,12 +11,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..beat.recent import decode
-from ..dead_letters import DONE, Decision, known_task
+from ..dead_letters import DONE, Decision
 from ..exceptions import ConfigurationError
 from ..management.text import since
 from ..models import BeatCursor, IdempotencyKey
 from ..moments import database_now
 from ..states import State
+from ..tasks import known_task
 from .asking import Question, ReasonForm
 from .audit import who
 from .entries import schedule_words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..beat.duty import DUTY, LEASE
+from ..beat.duty import LEASE
 from ..beat.overview import overview
-from ..models import Leader
+from ..models import BEAT, Leader
 from ..moments import database_now, exact
 from ..stores import LedgerStore
 from .project import project_app
@@ -38,7 +38,7 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     ask_for_beat(store)
     late: timedelta = options["max_age"]
     now = database_now(store)
-    leader = Leader.objects.using(store.connection.alias).filter(name=DUTY).first()
+    leader = Leader.objects.using(store.connection.alias).filter(name=BEAT).first()
     is_led = leader is not None and exact(leader.expires_at) > exact(now)
     age = None if leader is None else max((exact(now) - exact(leader.expires_at)).total_seconds() + LEASE, 0)
     waiting, aside = ([], []) if options["leader_only"] else _entries(store, now, late)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from ..models import Leader, OperationState, RedriveOperation
+from ..models import SWEEPER, Leader, OperationState, RedriveOperation
 from ..moments import database_now
 from ..redrives import again, stop
 from ..selection import Selection
 from ..stores import LedgerStore
-from ..sweeper import DUTY
 from .chosen import reason_of
 from .counts import CAP, Count, capped
 from .release import logger, who
@@ -204,4 +203,4 @@ def no_redrive() -> Report:
 def is_led(store: LedgerStore) -> bool:
     """Whether somebody leads the sweeper now."""
     leaders = Leader.objects.using(store.connection.alias)
-    return leaders.filter(name=DUTY, expires_at__gt=database_now(store)).exists()
+    return leaders.filter(name=SWEEPER, expires_at__gt=database_now(store)).exists()

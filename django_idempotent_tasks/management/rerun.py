@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from ..dead_letters import known_task
 from ..models import FailedJob
 from ..reruns import Rerun, rerun
 from ..states import State
 from ..stores import LedgerStore
+from ..tasks import known_task
 from .chosen import reason_of
 from .failed_jobs import find, no_job, state_of, what_next
 from .project import project_app

@@ -9,11 +9,11 @@ from ..beat.overview import entries
 from ..beat.shown import periodic_tasks
 from ..beat_checks import beat_problem
 from ..conf import settings
-from ..dead_letters import known_task
 from ..models import BeatCursor, IdempotencyKey
 from ..moments import database_now
 from ..states import State
 from ..stores import LedgerStore
+from ..tasks import known_task
 from .project import project_app
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run

@@ -12,12 +12,11 @@ from django.db.models import Min, Q
 
 from ..beat.overview import Overview, overview
 from ..constraint_checks import missing_in
-from ..models import DEAD, IdempotencyKey, Leader, RedriveOperation
+from ..models import DEAD, SWEEPER, IdempotencyKey, Leader, RedriveOperation
 from ..moments import database_now, exact, shifted
 from ..pruning import BITE, PRUNED
 from ..states import Category, State
 from ..stores import LedgerStore
-from ..sweeper import DUTY
 from .beat_findings import beat_facts, beat_findings, beat_text
 from .counts import Count, capped, of_state, of_the_dead
 from .finding import Finding
@@ -84,7 +83,7 @@ def _missing(store: LedgerStore) -> list[Finding]:
 def look(store: LedgerStore) -> Status:
     """Read the numbers, a bounded part of an index for each state."""
     alias, now = store.connection.alias, database_now(store)
-    seen = Status(now, Leader.objects.using(alias).filter(name=DUTY).first())
+    seen = Status(now, Leader.objects.using(alias).filter(name=SWEEPER).first())
     for state in State:
         seen.states[state] = of_state(alias, state).aggregate(**_numbers(state, now))
     seen.unsent = _unsent(alias, now)

@@ -13,12 +13,12 @@ from celery import Celery
 
 from .. import signals
 from ..hourly import count_hours
-from ..models import IdempotencyKey
+from ..models import SWEEPER, IdempotencyKey
 from ..moments import database_now
 from ..pruning import Tidying
 from ..states import State
 from ..stores import LedgerStore
-from ..sweeper import DUTY, Sweeper
+from ..sweeper import Sweeper
 from ..sweeping import BITE, Sweep, Swept
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
@@ -36,7 +36,7 @@ def _until_stopped(store: LedgerStore, app: Celery, say: Say) -> Report:
     sweeper = Sweeper(app, database=store.connection.alias)
 
     def announce(name: str, holder: str, **_kwargs: object) -> None:
-        if name == DUTY and holder == sweeper.holder:
+        if name == SWEEPER and holder == sweeper.holder:
             say("Leads the sweeper.")
 
     say(f"Sweeps as {sweeper.holder} whenever it leads; SIGTERM or Ctrl-C ends it.")

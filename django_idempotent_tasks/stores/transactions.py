@@ -1,12 +1,16 @@
-"""``atomic()``, also on a side connection, which no alias names."""
+"""``atomic()`` and the rows of a query, also on a side connection, which no alias names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
+
+from .base import LedgerStore
 
 #: How many of our transactions are open on a side connection: the inner ones are savepoints.
 _DEPTH = "idempotent_depth"
@@ -38,6 +42,13 @@ def is_open(connection: BaseDatabaseWrapper) -> bool:
     """Whether what is written now becomes true with the end of a transaction, also of a side connection's."""
     began = connection.in_atomic_block or getattr(connection, _DEPTH, 0) > 0
     return began or not connection.get_autocommit()
+
+
+def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
+    """The rows of a query on the store's own connection, which no alias names; all are read at once."""
+    compiler = found.values_list(*names).query.get_compiler(connection=store.connection)
+    for values in list(compiler.results_iter()):
+        yield found.model(**dict(zip(names, values, strict=True)))
 
 
 def _words(depth: int) -> tuple[str, str, str]:

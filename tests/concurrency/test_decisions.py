@@ -8,7 +8,7 @@ import pytest
 
 from django_idempotent_tasks.models import FailedJob, RedriveOperation
 from django_idempotent_tasks.outcomes import Claim
-from django_idempotent_tasks.redrives import carry_on
+from django_idempotent_tasks.redriving import carry_on
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores.clock import shifted

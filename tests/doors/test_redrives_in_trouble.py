@@ -11,7 +11,8 @@ from django.db import connections, transaction
 from kombu.utils.json import register_type
 
 from django_idempotent_tasks.models import IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.redrives import begin, carry_on
+from django_idempotent_tasks.redrives import begin
+from django_idempotent_tasks.redriving import carry_on
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure

@@ -10,7 +10,7 @@ from celery import Celery
 from django.db import OperationalError, connection
 
 from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.jobs import document
+from django_idempotent_tasks.http.jobs import document
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.progress import PACE
 from django_idempotent_tasks.states import State

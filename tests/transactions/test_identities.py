@@ -12,7 +12,7 @@ from django_idempotent_tasks import InvalidKey, dead_letter
 from django_idempotent_tasks.exceptions import KeyMismatch
 from django_idempotent_tasks.header import to_header
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.parent import cancel_revoked, fail_unknown
+from django_idempotent_tasks.revoked import cancel_revoked, fail_unknown
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.stores.clock import shifted

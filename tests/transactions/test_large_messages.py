@@ -9,7 +9,8 @@ import pytest
 from celery import Celery
 
 from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.redrives import begin, carry_on
+from django_idempotent_tasks.redrives import begin
+from django_idempotent_tasks.redriving import carry_on
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores import get_store

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import dead_letter, redrives
+from django_idempotent_tasks import dead_letter, redriving
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.redrives import begin, carry_on, stop
+from django_idempotent_tasks.redrives import begin, stop
+from django_idempotent_tasks.redriving import carry_on
 from django_idempotent_tasks.selection import Selection
 from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, availabl
 
 @pytest.fixture(autouse=True)
 def _small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redrives, "BITE", 3)
+    monkeypatch.setattr(redriving, "BITE", 3)
 
 
 def letters(till: Till, shop: Counter, count: int, **columns: Any) -> None:
@@ -144,7 +145,7 @@ def test_an_operation_keeps_to_its_rate_also_after_a_long_pause(till: Till, shop
     operation = begin(Selection(), by="ann", reason="mended", rate=2, alias=shop.alias)
     assert carried_on(shop)[0] <= 2
     with shifted(3600):
-        assert sum(carried_on(shop)) <= 2 * redrives.CATCH_UP
+        assert sum(carried_on(shop)) <= 2 * redriving.CATCH_UP
         before = progress(operation, shop)[0]
         assert before > 0
     with shifted(3605):

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from django_idempotent_tasks import jobs
 from django_idempotent_tasks.beat.recent import Past, decode, encode
 from django_idempotent_tasks.encoding import decode_error, decode_result, error_parts
 from django_idempotent_tasks.exceptions import ResultNotStored
+from django_idempotent_tasks.http import jobs
 from django_idempotent_tasks.management.card import _parsed
 from django_idempotent_tasks.management.export import _call
 from django_idempotent_tasks.message import pretty

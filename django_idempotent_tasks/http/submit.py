@@ -1,8 +1,4 @@
-"""The header ``Idempotency-Key`` over HTTP: submit once, refuse a second click, ask about a job, cancel it.
-
-Problems are ``application/problem+json`` (RFC 9457). The header's value is a structured-field string
-or the bare characters of one (RFC 8941, 3.3.3), at most 255 of them.
-"""
+"""``submit_response``: reserve a call under the request's ``Idempotency-Key``, and answer for it."""
 
 from __future__ import annotations
 
@@ -12,22 +8,18 @@ from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.core.exceptions import ObjectDoesNotExist
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import NoReverseMatch, reverse
-from django.views import View
 
+from ..exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
+from ..lookup import get_key
+from ..models import DEAD, IdempotencyKey
+from ..states import LIVE
 from . import jobs
-from .exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
-from .lookup import get_key
-from .models import DEAD, AnsweredCall, IdempotencyKey
-from .states import LIVE, State
+from .answers import SOON, job_document, problem, url_of, user_scope
 
 HEADER = "Idempotency-Key"
 LIMIT = 255
-#: While the ledger does not answer.
-SOON = {"Retry-After": "5"}
 _QUOTED = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 _BARE = re.compile(r"[\x21-\x7e]+")
 
@@ -137,22 +129,9 @@ def _job(row: IdempotencyKey, status: int, headers: Mapping[str, str] | None = N
     return JsonResponse(job_document(row), status=status, headers={**_location(row), **(headers or {})})
 
 
-def job_document(key: IdempotencyKey) -> dict[str, Any]:
-    """What a client may know of a key's present call, for pages of your own; never a traceback."""
-    return jobs.document(key) | {"cancel_url": _url("cancel", key.task_id) if key.state in LIVE else None}
-
-
 def _location(row: IdempotencyKey) -> dict[str, str]:
-    url = _url("status", row.task_id)
+    url = url_of("status", row.task_id)
     return {} if url is None else {"Location": url}
-
-
-def _url(name: str, task_id: str) -> str | None:
-    """None in a project that has its own way to tell about jobs."""
-    try:
-        return reverse(f"idempotent_tasks:{name}", args=[task_id])
-    except NoReverseMatch:
-        return None
 
 
 def _key_of(request: HttpRequest) -> str:
@@ -175,96 +154,3 @@ def _scope_of(request: HttpRequest, scope: str | None) -> str:
     if user is None or not user.is_authenticated:
         raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to somebody."))
     return user_scope(user)
-
-
-def user_scope(user: Any) -> str:
-    """The scope of a signed-in user's keys."""
-    return f"user:{user.pk}"
-
-
-def problem(
-    status: int,
-    kind: str,
-    detail: str,
-    headers: Mapping[str, str] | None = None,
-    *,
-    job: dict[str, Any] | None = None,
-) -> HttpResponse:
-    """A problem document; ``job`` is the one that has the key."""
-    content: dict[str, Any] = {"type": f"urn:django-idempotent-tasks:{kind}", "status": status}
-    content |= {"detail": detail} | ({} if job is None else {"job": job})
-    return JsonResponse(
-        content, status=status, content_type="application/problem+json", headers={**(headers or {})}
-    )
-
-
-class JobView(View):
-    """What the views of a job share. Who may see it is the project's to say; nobody may by default."""
-
-    def may_see(self, request: HttpRequest, key: IdempotencyKey) -> bool:
-        """Whether this request may know of the job: by default only the user that the key is bound to."""
-        user = getattr(request, "user", None)
-        return user is not None and user.is_authenticated and key.scope == user_scope(user)
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().dispatch(request, *args, **kwargs)
-        except ObjectDoesNotExist:
-            return problem(404, "not-found", "There is no such job, or it is not yours.")
-        except DatabaseError:
-            return problem(503, "ledger-down", "Ask again.", SOON)
-
-    def found(self, request: HttpRequest, task_id: str) -> IdempotencyKey | jobs.Replaced:
-        """The key of a call, or how it ended before a later call took its key; raises ``DoesNotExist``.
-
-        An id that is unknown and one that this request may not see take the same statements: who asks
-        must not learn that it is there.
-        """
-        key = jobs.find(task_id)
-        if key is not None and self.may_see(request, key):
-            return key
-        replaced = jobs.find_replaced(task_id)
-        if key is None and replaced is not None and self.may_see(request, replaced[1]):
-            return replaced
-        raise IdempotencyKey.DoesNotExist
-
-
-class JobStatusView(JobView):
-    """``GET``: the job's document; 404 for one that is unknown or another's."""
-
-    http_method_names = ["get", "head", "options"]
-
-    def get(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        key, headers = self.found(request, task_id), {"Cache-Control": "no-store"}
-        if not isinstance(key, IdempotencyKey):
-            return JsonResponse(_replaced(*key), headers=headers)
-        if key.state in LIVE:
-            headers["Retry-After"] = str(jobs.look_after(key))
-        return JsonResponse(job_document(key), headers=headers)
-
-
-class JobCancelView(JobView):
-    """``POST``: cancel the job. 200 when it is cancelled; 409 when it has ended, or is ending now."""
-
-    http_method_names = ["post", "options"]
-
-    def post(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        key = self.found(request, task_id)
-        if not isinstance(key, IdempotencyKey):
-            return _over(_replaced(*key))
-        outcome = jobs.cancel(key)
-        key.refresh_from_db()
-        if outcome == "cancelled" or key.state == State.CANCELLED:
-            return JsonResponse(job_document(key))
-        return problem(409, outcome, "It cannot be cancelled any more.", job=job_document(key))
-
-
-def _replaced(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
-    return jobs.replaced_document(call, key) | {"cancel_url": None}
-
-
-def _over(job: dict[str, Any]) -> HttpResponse:
-    """Of a call that ended before a later one took its key."""
-    if job["state"] == State.CANCELLED.name.lower():
-        return JsonResponse(job)
-    return problem(409, "finished", "It is over: a later call has its key by now.", job=job)
