@@ -14,8 +14,8 @@ from django.urls import path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..management.search import WINDOW
 from ..models import AnsweredCall, DuplicateAttempt
+from ..operations.search import WINDOW
 from ..selection import NOT_IN_A_COLUMN
 from .filters import ScopeFilter
 from .readonly import ReadOnlyAdmin

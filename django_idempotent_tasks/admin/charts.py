@@ -11,8 +11,8 @@ from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
 from ..hourly import COUNTED
-from ..management.counts import CAP, Count
 from ..models import DEAD, HourlyCount, IdempotencyKey
+from ..operations.counts import CAP, Count
 from ..states import State
 from .ledger import alias
 from .wording import shown

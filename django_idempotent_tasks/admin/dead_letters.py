@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy
 from .. import dead_letters
 from ..encoding import decode_error, error_parts
 from ..key_text import public_text
-from ..management.sentences import what_next
 from ..models import DeadLetter, FailedJob
+from ..operations.sentences import what_next
 from ..redaction import call_text
 from . import waiting
 from .decisions import Discard, Redrive, Resolve
@@ -35,8 +35,8 @@ from .keys import facts
 from .ledger import alias, now
 from .many import VERBS, Verb, ask_picked, matching
 from .matching import is_of_discarded
+from .permissions import has
 from .readonly import ReadOnlyAdmin
-from .rows import has
 from .timeline import failures, timeline
 from .visible import description_of
 from .window import Windowed, newest

@@ -19,7 +19,8 @@ from .asking import Question, ReasonForm
 from .audit import who
 from .decision_forms import RedriveForm, ResolveForm
 from .ledger import alias, store
-from .rows import RowAction, has
+from .permissions import has
+from .rows import RowAction
 from .visible import error_of
 from .wording import category_word, shown, state_word
 

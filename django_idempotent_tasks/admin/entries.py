@@ -14,12 +14,12 @@ from django.utils.translation import gettext as _
 from ..beat.clock import aware
 from ..beat.overview import LATE, NEWS, is_aside
 from ..beat.recent import KEPT, Past, decode
-from ..management.text import since, span
 from ..models import DEAD, BeatCursor, IdempotencyKey
 from ..moments import exact
+from ..operations.text import since, span
 from ..states import Reason, State
 from .ledger import alias
-from .rows import has
+from .permissions import has
 from .wording import at, cell, reason_word, state_word
 
 

@@ -19,9 +19,9 @@ from ..redaction import call_text
 from ..selection import NOT_IN_A_COLUMN
 from .filters import CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
 from .ledger import alias, now
+from .permissions import has
 from .readonly import ReadOnlyAdmin
 from .reruns import Rerun
-from .rows import has
 from .timeline import attempts_beside
 from .visible import description_of, key_of
 from .window import Windowed, newest

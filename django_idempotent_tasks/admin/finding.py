@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.core.management import CommandError
-
-from ..management.search import Wanted, by_text
+from ..exceptions import InvalidKey
 from ..models import AnsweredCall, FailedJob, IdempotencyKey
+from ..operations.search import Wanted, by_text
 from ..selection import NOT_IN_A_COLUMN
 from .ledger import alias
 
@@ -41,5 +40,5 @@ def _digest(term: str) -> set[UUID]:
 def _named(using: str, wanted: Wanted, term: str) -> set[UUID]:
     try:
         return {row.digest for row in by_text(using, wanted, term)}
-    except CommandError:  # no key can have this text
+    except InvalidKey:  # no key can have this text
         return set()

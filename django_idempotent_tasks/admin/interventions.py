@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy
 from .. import doubted
 from ..conf import settings
 from ..dead_letters import DONE, Decision, moved_on
-from ..management.sentences import lease, what_next
 from ..models import IdempotencyKey
+from ..operations.sentences import lease, what_next
 from ..selection import NOT_IN_A_COLUMN
 from ..states import LIVE, State
 from .asking import Question, ReasonForm

@@ -13,18 +13,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..key_text import public_text
-from ..management.sentences import lease, what_next, why_not_run
 from ..message import pretty
 from ..models import DEAD, IdempotencyKey
+from ..operations.sentences import lease, what_next, why_not_run
 from ..redaction import call_text
 from ..states import State
 from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
 from .finding import digests_of
 from .interventions import Cancel, Release
 from .ledger import alias, now
+from .permissions import has
 from .progress import bar, state_and_progress
 from .readonly import ReadOnlyAdmin
-from .rows import has
 from .timeline import failures, refused, timeline
 from .visible import error_of, key_of
 from .window import Windowed, newest, of_state

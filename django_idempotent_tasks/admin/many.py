@@ -25,7 +25,8 @@ from .audit import note, who
 from .decisions import DecisionAction, Discard, Redrive
 from .ledger import alias
 from .matching import allowed, count, problems, selection_of
-from .rows import has, number_of
+from .permissions import has
+from .rows import number_of
 from .wording import shown
 
 #: Picked rows that one request decides about, and rows that one request discards.

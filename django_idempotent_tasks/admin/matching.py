@@ -16,7 +16,7 @@ from ..states import Category, State
 from .filters import AGES, age_of
 from .finding import MOST, digests_of
 from .ledger import alias, now
-from .rows import has
+from .permissions import has
 from .waiting import selected
 from .window import number
 from .wording import shown

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy, gettext_noop
 
 from .. import redrives
 from ..dead_letters import DONE, Decision
-from ..management.counts import CAP, capped
 from ..models import OperationState, RedriveOperation
+from ..operations.counts import CAP, capped
 from ..selection import Selection
 from .asking import Question, ReasonForm
 from .audit import who

@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from ..beat.overview import Overview, entries, overview
 from ..beat.shown import periodic_tasks, problem_with
 from ..beat_checks import BEAT_APP, beat_problem
-from ..management.text import since
 from ..models import BeatCursor
+from ..operations.text import since
 from .entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
 from .ledger import alias, now, store
 from .readonly import ReadOnlyAdmin

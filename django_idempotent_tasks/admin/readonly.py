@@ -20,12 +20,13 @@ from django.utils.encoding import iri_to_uri
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from ..management.search import WINDOW
+from ..operations.search import WINDOW
 from ..selection import NOT_IN_A_COLUMN
 from .filters import EqualFilter
 from .ledger import alias
 from .paging import CappedPaginator
-from .rows import RowAction, act, has
+from .permissions import has
+from .rows import RowAction, act
 from .window import Windowed
 from .wording import shown
 

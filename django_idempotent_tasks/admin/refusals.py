@@ -12,8 +12,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..management.search import WINDOW
 from ..models import DuplicateAttempt
+from ..operations.search import WINDOW
 from ..verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 from .filters import AGES, age_of
 from .ledger import alias, now

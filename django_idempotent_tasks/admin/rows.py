@@ -19,6 +19,7 @@ from ..dead_letters import Decision
 from .asking import Question, ReasonForm, ask, no_such
 from .audit import note
 from .ledger import alias
+from .permissions import has
 from .wording import shown
 
 _NUMBER, _MOST = re.compile(r"[0-9]{1,10}"), 2**31 - 1
@@ -85,11 +86,6 @@ def number_of(text: str) -> int:
         msg = "A form has a number that no row has."
         raise ValueError(msg)
     return int(text)
-
-
-def has(request: HttpRequest, *codenames: str) -> bool:
-    """Whether this person has all these permissions of ours."""
-    return request.user.has_perms([f"django_idempotent_tasks.{each}" for each in codenames])
 
 
 def act(admin: Any, action: RowAction, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy
 from ..beat.recent import decode
 from ..dead_letters import DONE, Decision
 from ..exceptions import ConfigurationError
-from ..management.text import since
 from ..models import BeatCursor, IdempotencyKey
 from ..moments import database_now
+from ..operations.text import since
 from ..states import State
 from ..tasks import known_task
 from .asking import Question, ReasonForm

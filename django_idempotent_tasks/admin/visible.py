@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from ..encoding import decode_error, error_parts
 from ..key_text import public_text
-from .rows import has
+from .permissions import has
 
 
 def key_of(request: HttpRequest, row: Any) -> str | None:

@@ -9,11 +9,11 @@ from ..beat.duty import LEASE
 from ..beat.overview import overview
 from ..models import BEAT, Leader
 from ..moments import database_now, exact
+from ..operations.text import harmless, span
 from ..stores import LedgerStore
 from .project import project_app
 from .report import FINDINGS, FINE, Options, Report, Say
 from .run_now import ask_for_beat
-from .text import harmless, span
 
 SCHEDULER = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
 #: Names that are listed.

@@ -14,14 +14,14 @@ from django.db.models import Q
 from ..conf import settings
 from ..models import IdempotencyKey
 from ..moments import database_now
+from ..operations.search import Wanted, by_digest
+from ..operations.text import harmless
 from ..states import LIVE, State
 from ..stores import LedgerStore
 from .chosen import reason_of
 from .listing import no_key
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .search import Wanted, by_digest
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -8,12 +8,12 @@ from ..encoding import decode_error
 from ..message import pretty
 from ..models import IdempotencyKey
 from ..moments import exact
+from ..operations.sentences import what_next
+from ..operations.text import harmless, since, span
 from ..progress import decode_progress, progress_words
 from ..redaction import call_of, call_text
 from ..states import FINISHED, Category, Reason, State
 from ..unreadable import Unreadable, parsed
-from .sentences import what_next
-from .text import harmless, since, span
 
 
 def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:

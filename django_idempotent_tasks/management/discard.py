@@ -8,6 +8,8 @@ from dataclasses import replace
 from .. import dead_letters
 from ..models import DEAD, IdempotencyKey
 from ..moments import database_now
+from ..operations.search import by_digest
+from ..operations.text import harmless
 from ..selection import Selection
 from ..stores import LedgerStore
 from .chosen import one_or_many, reason_of
@@ -16,8 +18,6 @@ from .letters import group_lines, groups_of
 from .listing import no_key
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say
-from .search import by_digest
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

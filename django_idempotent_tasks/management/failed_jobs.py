@@ -10,14 +10,13 @@ from django.db.models import Max, QuerySet
 
 from ..models import FailedJob
 from ..moments import database_now
+from ..operations.search import WINDOW
+from ..operations.text import SHOWN, category_name, harmless, since, table
 from ..redaction import call_of, call_text
 from ..states import State
 from ..stores import LedgerStore
 from .chosen import moment
-from .letters import SHOWN, category_name
 from .report import FINDINGS, Options, Report, Say
-from .search import WINDOW
-from .text import harmless, since, table
 
 _EXACT = ("task", "scope", "signature", "category", "state", "task_id")
 #: Filters that an index serves.

@@ -8,14 +8,14 @@ from .. import dead_letters
 from ..conf import settings
 from ..models import DEAD, FailedJob, IdempotencyKey
 from ..moments import database_now
+from ..operations.search import by_digest
+from ..operations.text import harmless, span
 from ..states import State
 from ..stores import LedgerStore
 from .card import card, card_lines
 from .failed_jobs import job_facts, job_table, traceback_lines
 from .listing import no_key
 from .report import FINDINGS, Options, Report, Say
-from .search import by_digest
-from .text import harmless, span
 
 #: Failed attempts that are shown, the last ones.
 ATTEMPTS = 20

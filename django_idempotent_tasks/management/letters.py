@@ -12,15 +12,12 @@ from django.db.models import Count, Max, Min, Q
 from ..encoding import decode_error
 from ..models import DeadLetter, IdempotencyKey
 from ..moments import database_now
+from ..operations.text import SHOWN, category_name, since, table
 from ..selection import Selection
 from ..states import Category, State
 from ..stores import LedgerStore
 from .chosen import selection_of
 from .report import Options, Report, Say
-from .text import since, table
-
-#: Characters of an error that a line of a list shows.
-SHOWN = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +47,6 @@ class Group:
             "newest": self.newest,
             "error": self.error,
         }
-
-
-def category_name(category: int | None) -> str | None:
-    """As people write it."""
-    return None if category is None else Category(category).name.lower()
 
 
 def list_letters(store: LedgerStore, options: Options, _say: Say) -> Report:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ..exceptions import InvalidKey
 from ..models import IdempotencyKey
 from ..moments import database_now
+from ..operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
+from ..operations.text import harmless, since, table
 from ..stores import LedgerStore
 from .card import brief, card, card_lines
 from .report import FINDINGS, Options, Report, Say, could_not_run
-from .search import WINDOW, Found, Wanted, by_digest, by_text, newest
-from .text import harmless, since, table
 
 
 def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -48,11 +49,18 @@ def show_key(store: LedgerStore, options: Options, _say: Say) -> Report:
     digest, key, wanted = options.get("digest"), options.get("key"), Wanted.of(options)
     if (digest is None) == (wanted.task is None or key is None):
         raise could_not_run("Give a digest, or --task NAME and --key TEXT.")
-    row = by_digest(alias, digest) if digest is not None else _only(by_text(alias, wanted, key or ""))
+    row = by_digest(alias, digest) if digest is not None else _only(_called(alias, wanted, key or ""))
     if row is None:
         return no_key()
     facts = card(row, now, payload=bool(options.get("payload")))
     return Report(facts, card_lines(facts, row, now))
+
+
+def _called(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
+    try:
+        return by_text(alias, wanted, key)
+    except InvalidKey as error:
+        raise could_not_run(str(error)) from None
 
 
 def _only(rows: list[IdempotencyKey]) -> IdempotencyKey | None:

@@ -9,15 +9,15 @@ from datetime import timedelta
 
 from ..conf import settings
 from ..moments import database_now, shifted
-from ..pruning import PRUNED, prune_bite
-from ..stores import LedgerStore
-from .counts import (
+from ..operations.counts import (
     Count,
     answered_past_their_time,
     duplicates_past_their_time,
     failed_jobs_past_their_time,
     past_their_time,
 )
+from ..pruning import PRUNED, prune_bite
+from ..stores import LedgerStore
 from .erase import erase
 from .report import Options, Report, Say
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from .. import dead_letters, redrives
 from ..models import DEAD, IdempotencyKey
 from ..moments import database_now
+from ..operations.search import by_digest
+from ..operations.text import harmless
 from ..selection import Selection
 from ..stores import LedgerStore
 from .chosen import one_or_many, reason_of
@@ -19,8 +21,6 @@ from .listing import no_key
 from .redrives import begun, wait_for
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .search import by_digest
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

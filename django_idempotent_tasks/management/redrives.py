@@ -6,19 +6,17 @@ import time
 
 from ..models import SWEEPER, Leader, OperationState, RedriveOperation
 from ..moments import database_now
+from ..operations.counts import CAP, Count, capped
+from ..operations.text import harmless, since, table
 from ..redrives import again, stop
 from ..selection import Selection
 from ..stores import LedgerStore
 from .chosen import reason_of
-from .counts import CAP, Count, capped
 from .release import logger, who
 from .report import FINDINGS, FINE, Options, Report, Say
-from .text import harmless, since, table
 
 #: Seconds between two looks, and how long nobody may lead the sweeper before waiting is given up.
 PAUSE, PATIENCE = 1.0, 30.0
-#: Running redrives that a status tells of.
-SHOWN = 20
 
 _GOES_ON = "The redrive goes on; 'idem redrives stop {}' stops it."
 _NOBODY = "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'idem sweep'."
@@ -119,12 +117,6 @@ def wait_for(store: LedgerStore, number: int, say: Say) -> Report:
             time.sleep(PAUSE)
         except KeyboardInterrupt:
             return Report({"outcome": "waiting", **operation_facts(row)}, [_GOES_ON.format(row.pk)])
-
-
-def running_redrives(alias: str) -> list[RedriveOperation]:
-    """Those that the sweeper is at, the oldest first; not more than a person would read."""
-    found = RedriveOperation.objects.using(alias).filter(state=OperationState.RUNNING)
-    return list(found.order_by("id")[:SHOWN])
 
 
 def progress(row: RedriveOperation) -> str:

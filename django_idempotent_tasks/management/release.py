@@ -9,13 +9,13 @@ import os
 from .. import doubted
 from ..models import IdempotencyKey
 from ..moments import database_now
+from ..operations.search import by_digest
+from ..operations.sentences import what_next
+from ..operations.text import harmless
 from ..states import State
 from ..stores import LedgerStore
 from .listing import no_key
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .search import by_digest
-from .sentences import what_next
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from ..models import FailedJob
+from ..operations.text import harmless
 from ..reruns import Rerun, rerun
 from ..states import State
 from ..stores import LedgerStore
@@ -14,7 +15,6 @@ from .failed_jobs import find, no_job, state_of, what_next
 from .project import project_app
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

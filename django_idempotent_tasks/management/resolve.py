@@ -6,6 +6,8 @@ import logging
 
 from .. import dead_letters
 from ..models import DEAD, IdempotencyKey
+from ..operations.search import by_digest
+from ..operations.text import harmless
 from ..stores import LedgerStore
 from .chosen import reason_of
 from .discard import discard_one
@@ -14,8 +16,6 @@ from .listing import no_key
 from .redrive import redrive_one
 from .release import who
 from .report import FINDINGS, Options, Report, Say, could_not_run
-from .search import by_digest
-from .text import harmless
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -11,13 +11,13 @@ from ..beat_checks import beat_problem
 from ..conf import settings
 from ..models import BeatCursor, IdempotencyKey
 from ..moments import database_now
+from ..operations.text import harmless, since
 from ..states import State
 from ..stores import LedgerStore
 from ..tasks import known_task
 from .project import project_app
 from .release import who
 from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .text import harmless, since
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -11,7 +11,7 @@ from django.core.management import CommandError
 from django.db import connection
 
 from django_idempotent_tasks.identity import Identity, stated_digest
-from django_idempotent_tasks.management import search
+from django_idempotent_tasks.operations import search
 from django_idempotent_tasks.outcomes import Call, Claim
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.stores.clock import shifted

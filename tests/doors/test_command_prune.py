@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.conf import settings as ours
-from django_idempotent_tasks.management import counts
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from django_idempotent_tasks.operations import counts
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW

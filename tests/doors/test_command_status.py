@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks.management import counts, status
+from django_idempotent_tasks.operations import counts, status
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import WINDOW

@@ -1,4 +1,4 @@
-"""Facts as text for a terminal, where nothing that came from a task may act."""
+"""Facts as text for people, where nothing that came from a task may act."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from datetime import datetime
 
 from ..key_text import harmless
 from ..moments import exact
+from ..states import Category
 
-__all__ = ["harmless", "since", "span", "table"]
+__all__ = ["SHOWN", "category_name", "harmless", "since", "span", "table"]
+
+#: Characters of an error that a line of a list shows.
+SHOWN = 90
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
@@ -26,6 +30,11 @@ def span(seconds: float) -> str:
 def since(moment: datetime | None, now: datetime) -> str:
     """How long ago a moment was."""
     return "-" if moment is None else span((exact(now) - exact(moment)).total_seconds())
+
+
+def category_name(category: int | None) -> str | None:
+    """As people write it."""
+    return None if category is None else Category(category).name.lower()
 
 
 def table(rows: Iterable[Sequence[object]]) -> list[str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ..exceptions import InvalidKey
 from ..identity import stated_digest
 from ..models import IdempotencyKey
 from ..moments import exact, shifted
 from ..states import State
-from .report import Options, could_not_run
 
 #: Filters look at so many keys, the newest: no index holds what they ask for.
 WINDOW = 200_000
@@ -29,8 +29,8 @@ class Wanted:
     older_than: timedelta | None = None
 
     @classmethod
-    def of(cls, options: Options) -> Wanted:
-        """The filters among the options of a sub-command."""
+    def of(cls, options: Mapping[str, Any]) -> Wanted:
+        """The filters among what a person stated; every other name is left alone."""
         return cls(**{name: options.get(name) for name in cls.__slots__})
 
     @property
@@ -88,12 +88,9 @@ def by_digest(alias: str, digest: UUID) -> IdempotencyKey | None:
 def by_text(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
     """The keys of a task that a person may mean by a text: an idempotency key, or the text in lists.
 
-    Raises CommandError where the task's name or the text can be no part of a key.
+    Raises InvalidKey where the task's name or the text can be no part of a key.
     """
-    try:
-        digest = stated_digest(wanted.task or "", idempotency_key=key, scope=wanted.scope)
-    except InvalidKey as error:
-        raise could_not_run(str(error)) from None
+    digest = stated_digest(wanted.task or "", idempotency_key=key, scope=wanted.scope)
     keys = IdempotencyKey.objects.using(alias)
     edge = _edge(IdempotencyKey.objects.using(alias).order_by("-created_at"))
     texts = keys.filter(wanted.in_columns(), key_text=key).order_by("-created_at")

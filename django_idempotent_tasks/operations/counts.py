@@ -36,6 +36,11 @@ def capped(number: int) -> Count:
     return Count(min(number, CAP), number > CAP)
 
 
+def total(*counts: Count) -> Count:
+    """Their sum: a bound where one of them is."""
+    return Count(sum(each.number for each in counts), any(each.is_bound for each in counts))
+
+
 def of_state(alias: str, state: State) -> QuerySet[IdempotencyKey]:
     """The keys of a state that one count looks at, what is due first, from the sweeper's index."""
     keys = IdempotencyKey.objects.using(alias).filter(state=state)

@@ -1,4 +1,4 @@
-"""What a key does now and what happens to it next, in words: for the command and for the admin.
+"""What a key does now and what happens to it next, in words: for every door.
 
 Texts are translated when they are asked for. What a task wrote is made harmless here.
 """
@@ -6,15 +6,16 @@ Texts are translated when they are asked for. What a task wrote is made harmless
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
 from ..encoding import decode_error
+from ..message import Message
 from ..models import IdempotencyKey
+from ..moments import exact
 from ..states import Reason, State
-from .pending import waits_for_its_eta
 from .text import harmless, since, span
 
 
@@ -59,6 +60,24 @@ def lease(row: IdempotencyKey, now: datetime) -> str:
     left = (row.open_at - now).total_seconds()
     words = _("%(span)s left") if left > 0 else _("over for %(span)s")
     return words % {"span": span(abs(left))}
+
+
+def eta_of(row: IdempotencyKey) -> datetime | None:
+    """The moment before which a reserved call must not run; None when it has none that can be read."""
+    try:
+        eta = Message.decode(row.task, row.message or "").options.get("eta")
+        moment = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
+    except ValueError:
+        return None
+    if not isinstance(moment, datetime):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def waits_for_its_eta(row: IdempotencyKey, moment: datetime) -> bool:
+    """Whether the call was not to run before ``moment``."""
+    eta = eta_of(row)
+    return eta is not None and eta > exact(moment)
 
 
 def _in(moment: datetime | None, now: datetime) -> str:
