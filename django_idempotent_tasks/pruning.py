@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .bite import Bite
 from .conf import settings
-from .states import State
+from .states import PRUNED
 from .stores import LedgerStore
 
 #: Rows of one kind that one statement deletes.
@@ -16,9 +16,6 @@ BITE = 1000
 
 #: Seconds that hourly counts are kept.
 HOURLY_KEEP = 90 * 24 * 60 * 60
-
-#: REVIEW is never pruned: it waits for a person. What is live is never past its time.
-PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)
 
 
 def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:

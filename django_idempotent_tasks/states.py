@@ -1,4 +1,4 @@
-"""The states of a key, the reasons beside them, and the transitions that are allowed."""
+"""The states of a key, the reasons beside them, and the categories of failures."""
 
 from __future__ import annotations
 
@@ -46,3 +46,5 @@ class Category(IntEnum):
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})
+#: Whose rows the sweeper deletes once they are past their time. REVIEW is never pruned: it waits for a person.
+PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)

@@ -13,8 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
-from ..pruning import PRUNED
-from ..states import State
+from ..states import PRUNED, State
 from ..stores import LedgerStore
 from .report import FINDINGS, FINE, Options, Report, Say
 

@@ -16,7 +16,8 @@ from ..operations.counts import (
     failed_jobs_past_their_time,
     past_their_time,
 )
-from ..pruning import PRUNED, prune_bite
+from ..pruning import prune_bite
+from ..states import PRUNED
 from ..stores import LedgerStore
 from .erase import erase
 from .report import Options, Report, Say

@@ -13,8 +13,7 @@ from django.db.models import Min, Q
 from ..beat.overview import LOOKED_AT, Named, Overview, overview
 from ..models import SWEEPER, IdempotencyKey, Leader, OperationState, RedriveOperation
 from ..moments import database_now, exact, shifted
-from ..pruning import BITE, PRUNED
-from ..states import State
+from ..states import PRUNED, State
 from ..stores import LedgerStore
 from .counts import Count, capped, of_state, of_the_dead, total
 from .sentences import waits_for_its_eta
@@ -23,6 +22,8 @@ from .sentences import waits_for_its_eta
 LATE = timedelta(minutes=1)
 #: A message that was sent so often by the sweeper, with growing waits between, reaches no worker.
 SENT_IN_VAIN = 2
+#: Keys past their time that the sweeper deletes within seconds where it keeps up.
+PRUNE_BEHIND = 1000
 #: Rows whose message is looked at for its ETA.
 SAMPLE = 100
 #: Running redrives that a status tells of.
@@ -167,7 +168,7 @@ def _behind(seen: Status) -> list[Finding]:
         "{} key(s) are past their time for over a minute: the sweeper is behind with deleting them."
         " 'idem prune --yes --pause 0' helps; does the database keep up?"
     )
-    return [Finding("prune_behind", past, words)] if past.number >= BITE else []
+    return [Finding("prune_behind", past, words)] if past.number >= PRUNE_BEHIND else []
 
 
 def beat_findings(seen: Overview | None) -> Iterator[Finding]:
