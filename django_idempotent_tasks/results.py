@@ -22,7 +22,7 @@ from django.db.models import F, QuerySet
 from django_celery_results.backends import DatabaseBackend as StockBackend
 from django_celery_results.models import ChordCounter, TaskResult  # type: ignore[attr-defined]  # old stubs
 
-from .blame import Fault, fault_of
+from .messages.blame import Fault, fault_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 

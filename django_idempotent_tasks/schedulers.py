@@ -16,12 +16,13 @@ from uuid import uuid4
 from django.db import Error as DatabaseError
 from django.db import OperationalError, ProgrammingError
 
-from . import beat_words, signals
-from .beat_checks import beat_problem
+from . import signals
+from .beat import words
+from .beat.checks import beat_problem
 from .exceptions import ConfigurationError
+from .ledger.moments import database_now
+from .ledger.stores import LedgerStore, get_store
 from .models import BEAT
-from .moments import database_now
-from .stores import LedgerStore, get_store
 
 _problem = beat_problem()
 if _problem is not None:
@@ -102,11 +103,9 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def update_from_dict(self, mapping: dict[str, dict[str, Any]]) -> None:
         """Of ``beat_schedule``; what an entry says in a place where nobody reads it is told of."""
         for name, entry in mapping.items():
-            for problem in beat_words.unread(entry):
+            for problem in words.unread(entry):
                 logger.error("Entry %r of beat_schedule: %s", name, problem)
-        super().update_from_dict(
-            {name: beat_words.without_misplaced(entry) for name, entry in mapping.items()}
-        )
+        super().update_from_dict({name: words.without_misplaced(entry) for name, entry in mapping.items()})
 
     @property
     def schedule(self) -> dict[str, CursorEntry]:

@@ -46,5 +46,5 @@ class Category(IntEnum):
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})
-#: Whose rows the sweeper deletes once they are past their time. REVIEW is never pruned: it waits for a person.
+#: Rows that the sweeper deletes once they are past their time. REVIEW waits for a person and is never pruned.
 PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)

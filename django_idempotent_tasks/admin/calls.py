@@ -16,12 +16,12 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import AnsweredCall, DuplicateAttempt
 from ..operations.search import WINDOW
-from ..selection import NOT_IN_A_COLUMN
-from .filters import ScopeFilter
-from .readonly import ReadOnlyAdmin
+from ..operations.selection import NOT_IN_A_COLUMN
+from .lists.filters import ScopeFilter
+from .lists.window import Windowed
+from .page import ReadOnlyAdmin
 from .refusals import refusals
-from .window import Windowed
-from .wording import at, cell, state_word
+from .words.wording import at, cell, state_word
 
 REFUSALS = "django_idempotent_tasks_refusals"
 

@@ -23,12 +23,12 @@ from ..operations.status import Status, findings, look
 from ..operations.text import since
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
-from .ledger import alias, now, store
+from .page import ReadOnlyAdmin
 from .permissions import has
-from .progress import bar
-from .readonly import ReadOnlyAdmin
-from .visible import key_of
-from .wording import at, cell, dotted, state_word
+from .words.ledger import alias, now, store
+from .words.progress import bar
+from .words.visible import key_of
+from .words.wording import at, cell, dotted, state_word
 
 #: Running keys that are listed.
 SHOWN = 20

@@ -21,14 +21,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ..operations.search import WINDOW
-from ..selection import NOT_IN_A_COLUMN
-from .filters import EqualFilter
-from .ledger import alias
-from .paging import CappedPaginator
+from ..operations.selection import NOT_IN_A_COLUMN
+from .actions.row import RowAction, act
+from .lists.filters import EqualFilter
+from .lists.paging import CappedPaginator
+from .lists.window import Windowed
 from .permissions import has
-from .rows import RowAction, act
-from .window import Windowed
-from .wording import shown
+from .words.ledger import alias
+from .words.wording import shown
 
 STYLE = "django_idempotent_tasks/admin.css"
 

@@ -13,16 +13,16 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from ..beat.checks import BEAT_APP, beat_problem
 from ..beat.overview import Overview, entries, overview
 from ..beat.shown import periodic_tasks, problem_with
-from ..beat_checks import BEAT_APP, beat_problem
 from ..models import BeatCursor
 from ..operations.text import since
-from .entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
-from .ledger import alias, now, store
-from .readonly import ReadOnlyAdmin
-from .run_now import RunNow
-from .wording import at, cell, shown
+from .actions.run_now import RunNow
+from .page import ReadOnlyAdmin
+from .words.entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
+from .words.ledger import alias, now, store
+from .words.wording import at, cell, shown
 
 #: Entries of a page, and occurrences that are shown of each there.
 PAGE, LAST = 50, 3

@@ -9,9 +9,9 @@ from django.apps import apps
 from django.core import checks
 from django.db import router
 
-from . import beat_words
-from .conf import settings
-from .exceptions import ConfigurationError
+from ..conf import settings
+from ..exceptions import ConfigurationError
+from . import words
 
 ID = "django_idempotent_tasks"
 BEAT_APP = "django_celery_beat"
@@ -33,7 +33,7 @@ def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
         checks.Warning(f"Entry {name!r} of beat_schedule: {problem}", id=f"{ID}.W008")
         for name, entry in (current_app.conf.beat_schedule or {}).items()
         if isinstance(entry, Mapping)
-        for problem in beat_words.unread(entry)
+        for problem in words.unread(entry)
     ]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.apps import apps
 
-from ..beat_checks import BEAT_APP, beat_problem
 from ..conf import settings
+from ..ledger.moments import exact
+from ..ledger.stores import LedgerStore
 from ..models import BEAT, BeatCursor, Leader
-from ..moments import exact
-from ..stores import LedgerStore
+from .checks import BEAT_APP, beat_problem
 from .clock import aware, stored
 from .standbys import standing_by
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from ..ledger.moments import database_now, shifted
+from ..ledger.stores import LedgerStore
 from ..models import BEAT, Leader
-from ..moments import database_now, shifted
-from ..stores import LedgerStore
 from .duty import LEASE
 
 _PREFIX = f"{BEAT}:"

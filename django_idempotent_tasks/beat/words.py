@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .exceptions import ConfigurationError
-from .values import nearest
+from ..conf.values import nearest
+from ..exceptions import ConfigurationError
 
 HEADER = "idempotent_beat"
 WORDS = {"misfire": ("coalesce", "all", "skip"), "overlap": ("run", "skip")}

@@ -11,10 +11,10 @@ from typing import Any
 from celery import Task
 from celery.contrib.django.task import DjangoTask
 
-from .binding import Binder
-from .conf import hmac_key, settings
-from .exceptions import ConfigurationError
-from .key_rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
+from ..exceptions import ConfigurationError
+from ..identity.arguments import Binder
+from ..identity.rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
+from .project import hmac_key, settings
 from .values import nearest, whole_seconds
 
 Errors = tuple[type[BaseException], ...]

@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
-from .exceptions import ConfigurationError
+from ..exceptions import ConfigurationError
 from .values import nearest, whole_seconds
 
 DAY = 24 * 60 * 60

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from math import ceil, isfinite
 
-from .exceptions import ConfigurationError
+from ..exceptions import ConfigurationError
 
 #: Longest accepted duration in seconds (about 31 years): further ones overflow a date column.
 LONGEST = 1_000_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from celery.exceptions import Retry
 
-from .exceptions import UnreadableError
+from ..exceptions import UnreadableError
 from .raised import cause_of, class_of, context_of, hides_context, is_a, is_shutdown, members_of, message_of
 
 #: So many errors of one chain, members of one group and notes of one error are looked at or let through.

@@ -7,17 +7,17 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
-from .. import rows
 from ..conf import settings
-from ..encoding import decode_error
-from ..header import task_id_problem
+from ..ledger import rows
+from ..ledger.encoding import decode_error
+from ..ledger.moments import database_now, exact
+from ..ledger.stores import get_store
+from ..messages.header import task_id_problem
+from ..messages.unreadable import Unreadable, parsed
 from ..models import AnsweredCall, IdempotencyKey
-from ..moments import database_now, exact
-from ..progress import decode_progress
+from ..operations.tasks import known_task
+from ..running.progress import decode_progress
 from ..states import Reason, State
-from ..stores import get_store
-from ..tasks import known_task
-from ..unreadable import Unreadable, parsed
 
 #: Seconds after which a client may ask again, whatever the ledger says.
 SOONEST, LATEST = 1, 10

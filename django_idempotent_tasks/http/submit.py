@@ -12,8 +12,8 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from ..exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
-from ..lookup import get_key
 from ..models import DEAD, IdempotencyKey
+from ..operations.lookup import get_key
 from ..states import LIVE
 from . import jobs
 from .answers import SOON, job_document, problem, url_of, user_scope

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from kombu.utils.json import dumps, loads
 
+from ..exceptions import ConfigurationError, InvalidKey
 from .canonical import is_plain
-from .exceptions import ConfigurationError, InvalidKey
 from .lost_keys import lost_key
 
 _STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}

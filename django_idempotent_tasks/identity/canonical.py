@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.utils.functional import Promise
 
-from .exceptions import InvalidKey
+from ..exceptions import InvalidKey
 
 #: Where a value stands: the trail of what holds it, and its key (str) or index (int) in there.
 Trail: TypeAlias = "tuple[Trail | None, str | int]"

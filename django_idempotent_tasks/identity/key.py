@@ -11,11 +11,11 @@ from inspect import isawaitable
 from typing import Any, cast
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from .binding import as_sent
+from ..exceptions import ConfigurationError, InvalidKey
+from .arguments import as_sent
 from .canonical import canonical_json
-from .exceptions import ConfigurationError, InvalidKey
-from .key_rules import ALL_ARGUMENTS, DEFAULT, MISSING, TASK_ID, UNSET, Constant, Function, KeyRules, Names
-from .key_text import HIDDEN, arguments_text, for_people, hidden_text
+from .rules import ALL_ARGUMENTS, DEFAULT, MISSING, TASK_ID, UNSET, Constant, Function, KeyRules, Names
+from .text import HIDDEN, arguments_text, for_people, hidden_text
 
 SCOPE_LENGTH = 120
 #: How the keys of periodic occurrences begin.

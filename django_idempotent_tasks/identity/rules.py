@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, final
 
-from .binding import Binder
+from .arguments import Binder
 
 
 @final

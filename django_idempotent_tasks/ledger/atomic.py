@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from django.db.transaction import TransactionManagementError
 
-from .conf import settings
+from ..conf import settings
+from ..states import Reason, State
 from .encoding import storable
 from .ledger import Ledger
-from .outcomes import Call, Claim, Claimed, Entry, Grant
 from .owner import new_owner
-from .states import Reason, State
-from .verdict import Step, Verdict
+from .rules import Step, Verdict
+from .values import Call, Claim, Claimed, Entry, Grant
 
 #: A signal's name, its sender and its arguments.
 Untold = tuple[str, str, dict[str, object]]

@@ -17,9 +17,9 @@ from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, UniqueConstraint
 
-from . import migrations
-from .conf import settings
-from .exceptions import ConfigurationError
+from .. import migrations
+from ..conf import settings
+from ..exceptions import ConfigurationError
 from .stores import LedgerStore, get_store
 
 ID = "django_idempotent_tasks"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from . import signals
+from .. import signals
+from ..identity.key import Identity
+from ..models import IdempotencyKey
+from ..signals import announce
+from ..states import Category, Reason, State
 from .encoding import error_parts
-from .failure import storable_text
-from .identity import Identity
-from .models import IdempotencyKey
-from .outcomes import Call, Failure
-from .signals import announce
-from .states import Category, Reason, State
+from .failures import storable_text
 from .stores import LedgerStore
-from .stores.transactions import read_on
+from .stores.connection import read_on
+from .values import Call, Failure
 
 _ROW = ("digest", "task", "task_id", "scope", "key_text", "signature", "result")
 

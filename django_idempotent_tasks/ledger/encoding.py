@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 from kombu.utils import json as wire
 
-from .exceptions import ResultNotStored
-from .lost_keys import lost_key
-from .raised import is_shutdown, message_of
-from .states import Reason
-from .unreadable import parsed, unreadable
+from ..errors.raised import is_shutdown, message_of
+from ..exceptions import ResultNotStored
+from ..identity.lost_keys import lost_key
+from ..messages.unreadable import parsed, unreadable
+from ..states import Reason
 
 #: Characters of an error's message that are kept.
 MESSAGE_LIMIT = 4096

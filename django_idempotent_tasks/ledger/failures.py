@@ -9,10 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from types import TracebackType
 
-from .encoding import describe
-from .key_text import HIDDEN
-from .outcomes import Failure
-from .raised import (
+from ..errors.raised import (
     cause_of,
     class_of,
     context_of,
@@ -23,7 +20,10 @@ from .raised import (
     notes_of,
     trace_of,
 )
-from .states import Category
+from ..identity.text import HIDDEN
+from ..states import Category
+from .encoding import describe
+from .values import Failure
 
 #: Characters of a traceback that are kept, of its head and of its tail: the error is at its end.
 HEAD, TAIL = 16 * 1024, 48 * 1024

@@ -6,12 +6,17 @@ import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from . import outage, signals
-from .conf import settings
-from .exceptions import KeyMismatch, KeyReused
+from .. import signals
+from ..conf import settings
+from ..conf.options import Policy
+from ..exceptions import KeyMismatch, KeyReused
+from ..signals import announce
+from ..states import Reason, State
+from . import outage
 from .misnamed import Misnamed, put_right
-from .options import Policy
-from .outcomes import (
+from .rules import COMPLETED, IN_PROGRESS, Step, Verdict, decide
+from .stores import LedgerStore
+from .values import (
     Abandoned,
     Answer,
     Answered,
@@ -28,10 +33,6 @@ from .outcomes import (
     Reserved,
     Waiting,
 )
-from .signals import announce
-from .states import Reason, State
-from .stores import LedgerStore
-from .verdict import COMPLETED, IN_PROGRESS, Step, Verdict, decide
 
 #: How often a claim reads again when somebody was faster, before the call is rescheduled.
 READS = 5

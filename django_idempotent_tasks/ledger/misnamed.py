@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .identity import Identity, row_identity
-from .outcomes import Call
+from ..identity.key import Identity, row_identity
 from .stores import LedgerStore
+from .values import Call
 
 
 class Misnamed(Exception):

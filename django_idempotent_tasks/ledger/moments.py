@@ -11,8 +11,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from .conf import settings
-from .models import IdempotencyKey
+from ..conf import settings
+from ..models import IdempotencyKey
 from .stores import LedgerStore, clock
 
 

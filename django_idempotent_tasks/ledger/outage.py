@@ -8,10 +8,10 @@ is as long as that lease. A host that dies beside others leaves no such gap: its
 
 from __future__ import annotations
 
-from .outcomes import Entry
-from .states import State
+from ..states import State
 from .stores import LedgerStore
-from .stores.transactions import is_open
+from .stores.connection import is_open
+from .values import Entry
 
 #: The duty's name in the leader table, as the statement that reads a key has it, and its holder: everybody.
 LEDGER = "ledger"

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.db.models import Case, QuerySet, When
 
-from .conf import settings
-from .models import AnsweredCall, IdempotencyKey
-from .states import Reason, State
+from ..conf import settings
+from ..models import AnsweredCall, IdempotencyKey
+from ..states import Reason, State
 
 
 def of_key(digest: UUID) -> IdempotencyKey | None:

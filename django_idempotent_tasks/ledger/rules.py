@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .outcomes import Call, Entry
-from .states import LIVE, Reason, State
+from ..states import LIVE, Reason, State
+from .values import Call, Entry
 
 
 class Step(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .outcomes import Claim, Entry
-from .states import State
+from ..states import State
+from .values import Claim, Entry
 
 
 class Heir(Enum):

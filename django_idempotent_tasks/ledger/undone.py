@@ -9,13 +9,13 @@ from typing import Any
 
 from kombu.asynchronous import get_event_loop
 
-from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
-from .conf import settings
-from .message import stored_text
-from .outcomes import Call, Claim, Failure
+from ..conf import settings
+from ..messages.message import stored_text
+from ..states import Reason, State
+from .atomic import ANY_TOKEN, AtomicLedger, Recorded
 from .owner import new_owner
-from .states import Reason, State
 from .stores import LedgerStore, get_store
+from .values import Call, Claim, Failure
 
 logger = logging.getLogger("django_idempotent_tasks")
 

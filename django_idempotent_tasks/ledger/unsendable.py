@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from . import signals
-from .conf import settings
-from .failure import failure_of
-from .identity import Identity
-from .models import IdempotencyKey
-from .outcomes import Call, Due
-from .signals import announce
-from .states import Category, State
+from .. import signals
+from ..conf import settings
+from ..identity.key import Identity
+from ..models import IdempotencyKey
+from ..signals import announce
+from ..states import Category, State
+from .failures import failure_of
 from .stores import LedgerStore
-from .stores.transactions import read_on
+from .stores.connection import read_on
+from .values import Call, Due
 
 #: So often a message is looked at that cannot be read or sent, each time after twice as long.
 LOOKS = 6

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from .identity import Identity
-from .states import Category, Reason, State
-from .turns import Turn
+from ..identity.key import Identity
+from ..messages.turns import Turn
+from ..states import Category, Reason, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from celery import Celery
 from celery.utils.quorum_queues import detect_quorum_queues
 from kombu.transport.native_delayed_delivery import MAX_NUMBER_OF_BITS_TO_USE
 
-from .values import LONGEST
+from ..conf.values import LONGEST
 
 #: The exchanges and queues in which a message on its way to a quorum queue waits: the last of them is what a
 #: delivery names, with the delay in front of its routing key, a dot after each bit.

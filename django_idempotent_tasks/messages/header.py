@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from .identity import Identity, scope_problem
-from .key_text import KEY_TEXT_LENGTH, for_people
+from ..identity.key import Identity, scope_problem
+from ..identity.text import KEY_TEXT_LENGTH, for_people
 
 #: The message header that carries a call's identity from where it was made.
 HEADER = "idempotency"

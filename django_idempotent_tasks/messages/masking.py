@@ -7,8 +7,8 @@ from typing import Any
 
 from celery.utils.saferepr import saferepr
 
-from .key_text import HIDDEN
-from .options import Policy
+from ..conf.options import Policy
+from ..identity.text import HIDDEN
 
 #: Characters of a value that is looked for in texts: shorter ones stand in every text by chance.
 SHORTEST = 4

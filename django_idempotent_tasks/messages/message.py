@@ -12,10 +12,10 @@ from celery import Celery
 from kombu import Connection, Producer
 from kombu.utils import json as wire
 
+from ..conf import settings
+from ..identity.lost_keys import lost_key
 from . import header
 from .address import address_of, delayed, moment
-from .conf import settings
-from .lost_keys import lost_key
 from .masking import masked_reprs
 from .publication import as_stored
 from .turns import Turn, stored, turn_of

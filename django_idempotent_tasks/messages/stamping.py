@@ -16,8 +16,8 @@ from typing import Any
 from celery import Celery, signals
 from celery.utils.saferepr import saferepr
 
+from ..exceptions import ConfigurationError
 from .address import delay_of, delayed
-from .exceptions import ConfigurationError
 from .message import Message, is_json, unsubscribed
 
 #: Headers of Celery's own protocol, which it builds from options whenever a message is published.

@@ -12,18 +12,18 @@ from uuid import UUID
 from celery.backends.base import DisabledBackend
 from django.db import connections, transaction
 
-from . import rows
-from .conf import settings
-from .exceptions import InvalidKey
-from .header import task_id_problem
-from .identity import Identity, stated_digest
-from .key_rules import UNSET
-from .message import is_rpc
-from .models import IdempotencyKey
-from .outcomes import Call
-from .relay import bounded_connection
-from .states import LIVE, State
-from .stores import get_store
+from ..conf import settings
+from ..exceptions import InvalidKey
+from ..identity.key import Identity, stated_digest
+from ..identity.rules import UNSET
+from ..ledger import rows
+from ..ledger.stores import get_store
+from ..ledger.values import Call
+from ..messages.header import task_id_problem
+from ..messages.message import is_rpc
+from ..messages.relay import bounded_connection
+from ..models import IdempotencyKey
+from ..states import LIVE, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 

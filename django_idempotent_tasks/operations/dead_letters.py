@@ -8,17 +8,17 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from . import signals
-from .conf import settings
-from .encoding import encode_result, given_json
-from .message import AGAIN, HEADER, Message
-from .models import IdempotencyKey
-from .options import Policy
-from .signals import announce
-from .states import Reason, State
-from .stores import LedgerStore
+from .. import signals
+from ..conf import settings
+from ..conf.options import Policy
+from ..ledger.encoding import encode_result, given_json
+from ..ledger.stores import LedgerStore
+from ..messages.message import AGAIN, HEADER, Message
+from ..messages.turns import REDRIVEN
+from ..models import IdempotencyKey
+from ..signals import announce
+from ..states import Reason, State
 from .tasks import known_task
-from .turns import REDRIVEN
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from . import signals
-from .atomic_ledger import ANY_TOKEN, AtomicLedger, Recorded
-from .binding import check_given
-from .conf import settings
-from .exceptions import ConfigurationError, DuplicateTask
-from .failure import failure_of
-from .header import to_header
-from .judgement import category_of_error, category_shown
-from .key_rules import UNSET
-from .message import HEADER, Message
-from .models import DeadLetter
-from .outcomes import Call, Claim, Failure, Refused
-from .owner import new_owner
-from .raised import anew
-from .signals import announce
-from .stamping import stamp
-from .states import Category, Reason, State
-from .stores import get_store
-from .verdict import IN_PROGRESS
+from .. import signals
+from ..conf import settings
+from ..errors.raised import anew
+from ..exceptions import ConfigurationError, DuplicateTask
+from ..identity.arguments import check_given
+from ..identity.rules import UNSET
+from ..ledger.atomic import ANY_TOKEN, AtomicLedger, Recorded
+from ..ledger.failures import failure_of
+from ..ledger.owner import new_owner
+from ..ledger.rules import IN_PROGRESS
+from ..ledger.stores import get_store
+from ..ledger.values import Call, Claim, Failure, Refused
+from ..messages.header import to_header
+from ..messages.message import HEADER, Message
+from ..messages.stamping import stamp
+from ..models import DeadLetter
+from ..running.categories import category_of_error, category_shown
+from ..signals import announce
+from ..states import Category, Reason, State
 
 
 def dead_letter(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import rows
-from .identity import stated_digest
-from .key_rules import UNSET
-from .models import IdempotencyKey
+from ..identity.key import stated_digest
+from ..identity.rules import UNSET
+from ..ledger import rows
+from ..models import IdempotencyKey
 
 
 def get_key(

@@ -12,11 +12,11 @@ from uuid import UUID
 from celery import current_app
 from django.utils.functional import Promise
 
-from .binding import Binder
-from .conf import settings
-from .exceptions import ConfigurationError
-from .message import Message
-from .unreadable import indented
+from ..conf import settings
+from ..exceptions import ConfigurationError
+from ..identity.arguments import Binder
+from ..messages.message import Message
+from ..messages.unreadable import indented
 
 #: What arguments may be that JSON has no form for: it is shown as text.
 _TEXTS = (datetime, date, time, Decimal, UUID, bytes, Promise)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from django.db.models import QuerySet
 from django.utils.translation import override
 
-from .key_text import harmless
-from .models import DeadLetter, RedriveOperation
-from .moments import database_now
+from ..identity.text import harmless
+from ..ledger.moments import database_now
+from ..ledger.stores import get_store
+from ..models import DeadLetter, RedriveOperation
 from .selection import Selection
-from .stores import get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from celery import Celery
 
-from .message import Message
-from .models import FailedJob
-from .relay import bounded_connection, collapse
-from .states import State
-from .stores import LedgerStore
+from ..ledger.stores import LedgerStore
+from ..messages.message import Message
+from ..messages.relay import bounded_connection, collapse
+from ..models import FailedJob
+from ..states import State
 
 #: What tied the failed call to others: whoever waited for it has had its failure.
 _TIES = frozenset(

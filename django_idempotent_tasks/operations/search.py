@@ -10,9 +10,9 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ..identity import stated_digest
+from ..identity.key import stated_digest
+from ..ledger.moments import exact, shifted
 from ..models import IdempotencyKey
-from ..moments import exact, shifted
 from ..states import State
 
 #: Filters look at so many keys, the newest: no index holds what they ask for.

@@ -16,8 +16,8 @@ from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from .models import DEAD, DeadLetter, IdempotencyKey
-from .states import Category, State
+from ..models import DEAD, DeadLetter, IdempotencyKey
+from ..states import Category, State
 
 #: Dead letters that one selection may pick by hand.
 PICKED_LIMIT = 10_000

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
-from ..encoding import decode_error
-from ..message import Message
+from ..ledger.encoding import decode_error
+from ..ledger.moments import exact
+from ..messages.message import Message
 from ..models import IdempotencyKey
-from ..moments import exact
 from ..states import Reason, State
 from .text import harmless, since, span
 

@@ -11,10 +11,10 @@ from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
 from ..beat.overview import LOOKED_AT, Named, Overview, overview
+from ..ledger.moments import database_now, exact, shifted
+from ..ledger.stores import LedgerStore
 from ..models import SWEEPER, IdempotencyKey, Leader, OperationState, RedriveOperation
-from ..moments import database_now, exact, shifted
 from ..states import PRUNED, State
-from ..stores import LedgerStore
 from .counts import Count, capped, of_state, of_the_dead, total
 from .sentences import waits_for_its_eta
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ..key_text import harmless
-from ..moments import exact
+from ..identity.text import harmless
+from ..ledger.moments import exact
 from ..states import Category
 
 __all__ = ["SHOWN", "category_name", "harmless", "since", "span", "table"]

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from .conf import settings
+from ..conf import settings
 
 #: At the start of a statement, in a text of several, or in what a driver's own text object shows of itself.
 #: Not what ends with the statement or the transaction, nor our own word to MySQL, which is taken back.

@@ -9,14 +9,14 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 from django.db import transaction
 
+from ..ledger.atomic import ANY_TOKEN, AtomicLedger
+from ..ledger.rules import Step
+from ..ledger.values import Call, Claim, Claimed, Grant, Refusal, Waiting
+from ..messages.message import AGAIN
+from ..states import Reason
 from .atomic_attempt import PACE, AtomicAttempt, DatabaseGone
-from .atomic_ledger import ANY_TOKEN, AtomicLedger
 from .delivery import Delivery
 from .endings import struck_by
-from .message import AGAIN
-from .outcomes import Call, Claim, Claimed, Grant, Refusal, Waiting
-from .states import Reason
-from .verdict import Step
 
 #: How often a transaction is begun whose claim the database refuses (a dead connection, a conflict of
 #: isolation), before the message goes back. Nothing of the body has run then.

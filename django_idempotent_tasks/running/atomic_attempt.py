@@ -14,22 +14,22 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, InternalError, OperationalError
 from django.db.transaction import TransactionManagementError
 
-from .atomic_ledger import ANY_TOKEN, AtomicLedger
+from ..errors.raised import is_a, is_shutdown, message_of
+from ..exceptions import LeaseLost, PermanentError
+from ..ledger.atomic import ANY_TOKEN, AtomicLedger
+from ..ledger.values import Answer, Claim
+from ..messages.blame import Fault, fault_of
+from ..messages.header import carried, carry
+from ..states import Reason, State
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt
-from .blame import Fault, fault_of
 from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
 from .context import entered
 from .endings import struck_by
-from .exceptions import LeaseLost, PermanentError
-from .header import carried, carry
-from .hooks import mark_answered
+from .handlers import mark_answered
 from .leftovers import Watch, refuse
-from .outcomes import Answer, Claim
-from .raised import is_a, is_shutdown, message_of
 from .replay import check_replacement, go_on, ignored, replacement_text, replay
 from .reschedule import come_back
-from .states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 

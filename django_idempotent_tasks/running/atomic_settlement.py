@@ -10,16 +10,16 @@ from dataclasses import replace
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from django.db import Error as DatabaseError
 
-from . import signals
-from .atomic_ledger import AtomicLedger, Recorded, Untold
-from .conf import settings
-from .failure import failure_of
-from .ledger import Ledger
-from .message import stored_text
-from .outcomes import Claim
+from .. import signals
+from ..conf import settings
+from ..ledger.atomic import AtomicLedger, Recorded, Untold
+from ..ledger.failures import failure_of
+from ..ledger.ledger import Ledger
+from ..ledger.values import Claim
+from ..messages.message import stored_text
+from ..signals import announce
+from ..states import Category, State
 from .settlement import Settlement, Verb
-from .signals import announce
-from .states import Category, State
 
 #: Seconds after which a child that was told to end knows that no hard time limit kills it.
 SPARED = 0.25

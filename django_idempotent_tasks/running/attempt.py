@@ -10,24 +10,24 @@ from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
 
-from .address import delay_of, to_its_queue
-from .backoff import retry_after, retry_options
+from ..errors.presented import presentable
+from ..errors.raised import is_a, is_shutdown
+from ..exceptions import LeaseLost, PoisonTask, UnreadableError
+from ..ledger.failures import traceback_of
+from ..ledger.ledger import Ledger
+from ..ledger.values import Claim
+from ..messages.address import delay_of, to_its_queue
+from ..messages.header import with_identity
+from ..messages.message import Message, beside
+from ..states import Category, Reason, State
+from .categories import category_of_error
 from .conflicts import conflict_behind
 from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
-from .exceptions import LeaseLost, PoisonTask, UnreadableError
-from .failure import traceback_of
 from .handle import Handle
-from .header import with_identity
-from .judgement import category_of_error
-from .ledger import Ledger
-from .message import Message, beside
-from .outcomes import Claim
-from .presented import presentable
-from .raised import is_a, is_shutdown
 from .replay import ignored
+from .retries import retry_after, retry_options
 from .settlement import Settlement
-from .states import Category, Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 

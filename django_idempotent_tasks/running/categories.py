@@ -6,11 +6,11 @@ import logging
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 
-from .exceptions import ManualReview, PermanentError, TransientError
-from .failure import traceback_of
-from .options import Policy
-from .raised import is_a, is_shutdown, name_of, shown
-from .states import Category, Reason
+from ..conf.options import Policy
+from ..errors.raised import is_a, is_shutdown, name_of, shown
+from ..exceptions import ManualReview, PermanentError, TransientError
+from ..ledger.failures import traceback_of
+from ..states import Category, Reason
 
 #: Errors of the program or its arguments: what fails like that fails again. Only for what is shown.
 _MISTAKES = (

@@ -12,9 +12,9 @@ from typing import Any
 
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
-from .exceptions import LeaseLost, ManualReview, PermanentError
-from .message import CONFLICTS
-from .raised import args_of, cause_of, context_of, guarded, is_a, module_of_class, mro_of
+from ..errors.raised import args_of, cause_of, context_of, guarded, is_a, module_of_class, mro_of
+from ..exceptions import LeaseLost, ManualReview, PermanentError
+from ..messages.message import CONFLICTS
 
 #: How often a message comes back for a conflict; then the task's retry policy decides, and ends it one day.
 LIMIT = 10

@@ -13,30 +13,24 @@ from celery import states as celery_states
 from celery.exceptions import Ignore
 from django.db import Error as DatabaseError
 
-from .encoding import decode_error
-from .exceptions import (
-    DuplicateTask,
-    InvalidKey,
-    KeyMismatch,
-    RecordedError,
-    StoreDown,
-)
-from .header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
-from .hooks import mark_answered
-from .ledger import Ledger
+from ..conf.options import Policy
+from ..exceptions import DuplicateTask, InvalidKey, KeyMismatch, RecordedError, StoreDown
+from ..ledger.encoding import decode_error
+from ..ledger.ledger import Ledger
+from ..ledger.misnamed import Misnamed
+from ..ledger.owner import new_owner
+from ..ledger.rules import COMPLETED, IN_PROGRESS, MISMATCH, Step
+from ..ledger.stores import get_store
+from ..ledger.stores.absent import remedy
+from ..ledger.values import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
+from ..messages.header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
+from ..messages.message import AGAIN, stored_text
+from ..messages.turns import turn_of
+from ..states import Reason, State
+from .handlers import mark_answered
 from .leftovers import Watch
-from .message import AGAIN, stored_text
-from .misnamed import Misnamed
-from .options import Policy
-from .outcomes import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
-from .owner import new_owner
 from .replay import replay
 from .reschedule import come_back, give_back
-from .states import Reason, State
-from .stores import get_store
-from .stores.absent import remedy
-from .turns import turn_of
-from .verdict import COMPLETED, IN_PROGRESS, MISMATCH, Step
 
 logger = logging.getLogger("django_idempotent_tasks")
 

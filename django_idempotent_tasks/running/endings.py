@@ -8,8 +8,7 @@ from types import TracebackType
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
-from .exceptions import TaskExit, TaskMemoryError
-from .raised import (
+from ..errors.raised import (
     args_of,
     context_of,
     is_a,
@@ -21,6 +20,7 @@ from .raised import (
     shown,
     trace_of,
 )
+from ..exceptions import TaskExit, TaskMemoryError
 
 _VALIDATORS = frozenset({"pydantic", "pydantic_core"})
 _MACHINERY = frozenset({"django_idempotent_tasks", "celery", "contextlib"}) | _VALIDATORS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..states import Reason
 from .context import Done, downstream_key
-from .states import Reason
 
 
 class Handle:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from django.db import Error as DatabaseError
 
+from ..ledger.stores import LedgerStore
+from ..ledger.values import Claim, Entry
+from ..states import State
 from .line import Line
-from .outcomes import Claim, Entry
 from .progress import Progress
-from .states import State
-from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 

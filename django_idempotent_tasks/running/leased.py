@@ -8,12 +8,12 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
+from ..exceptions import OuterTransaction
+from ..ledger.rules import Step
+from ..ledger.values import Call, Claim, Claimed, Grant, Outcome
+from ..states import State
 from .delivery import Delivery
-from .exceptions import OuterTransaction
 from .leased_attempt import LeasedAttempt
-from .outcomes import Call, Claim, Claimed, Grant, Outcome
-from .states import State
-from .verdict import Step
 
 logger = logging.getLogger("django_idempotent_tasks")
 

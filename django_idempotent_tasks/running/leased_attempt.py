@@ -10,22 +10,23 @@ from typing import Any, NoReturn
 from celery.exceptions import Ignore, Reject, Retry
 from django.db import transaction
 
-from . import heartbeat, signals
+from .. import signals
+from ..errors.raised import is_a, is_shutdown
+from ..exceptions import LeaseLost, ManualReview, OuterTransaction
+from ..ledger.ledger import Ledger
+from ..ledger.succession import Heir, succeeded_by
+from ..ledger.values import Answer, Claim
+from ..states import Category
+from . import heartbeat
 from .attempt import Attempt
 from .context import Done, entered
 from .endings import cause_of, struck_by
-from .exceptions import LeaseLost, ManualReview, OuterTransaction
-from .hooks import mark_answered
-from .ledger import Ledger
+from .handlers import mark_answered
 from .leftovers import Watch, refuse
-from .outcomes import Answer, Claim
 from .progress import Progress, encode_progress
-from .raised import is_a, is_shutdown
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement
-from .states import Category
-from .succession import Heir, succeeded_by
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -10,9 +10,9 @@ from django.db import Error as DatabaseError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..exceptions import TransactionLeftOpen
+from ..ledger.stores.session import Session, session_of
 from .altered import is_altered
-from .exceptions import TransactionLeftOpen
-from .stores.session import Session, session_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 

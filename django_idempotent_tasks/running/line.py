@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from django.db import Error as DatabaseError
 
-from .stores import LedgerStore, get_store
+from ..ledger.stores import LedgerStore, get_store
 
 
 class Line:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from django.db import Error as DatabaseError
 from django.db import transaction
 
-from .outcomes import Claim
-from .unreadable import Unreadable, parsed
+from ..ledger.values import Claim
+from ..messages.unreadable import Unreadable, parsed
 
 if TYPE_CHECKING:
-    from .stores import LedgerStore
+    from ..ledger.stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 

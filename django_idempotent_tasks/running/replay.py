@@ -9,11 +9,11 @@ from celery import Task
 from celery.exceptions import Ignore
 from kombu.utils import json as wire
 
-from .conf import settings
-from .encoding import decode_result
-from .exceptions import RecordedError, ResultNotStored
-from .outcomes import Answer, Claim
-from .states import Reason
+from ..conf import settings
+from ..exceptions import RecordedError, ResultNotStored
+from ..ledger.encoding import decode_result
+from ..ledger.values import Answer, Claim
+from ..states import Reason
 
 #: So often may what takes a task's place be replaced in turn, before it is taken for a circle.
 DEEPEST = 50

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject
 
-from .message import Message
-from .relay import relay
+from ..messages.message import Message
+from ..messages.relay import relay
 
 logger = logging.getLogger("django_idempotent_tasks")
 

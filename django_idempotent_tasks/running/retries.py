@@ -10,7 +10,7 @@ from typing import Any
 
 from celery.utils.time import get_exponential_backoff_interval
 
-from .raised import is_shutdown
+from ..errors.raised import is_shutdown
 
 #: Longest wait in seconds that is granted to another side's ``Retry-After``.
 LONGEST_RETRY_AFTER = 6 * 3600.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..conf.options import Policy
 from .atomic import AtomicDelivery
 from .leased import LeasedDelivery
-from .options import Policy
 
 
 def run(task: Any, policy: Policy, args: Any, kwargs: Any) -> Any:

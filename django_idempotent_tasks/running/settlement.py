@@ -11,21 +11,21 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 from django.db import OperationalError
 
-from .conf import settings
-from .encoding import storable
-from .exceptions import LeaseLost, OuterTransaction, StoreDown
-from .failure import failure_of, masked
-from .judgement import category_shown
-from .ledger import Ledger
+from ..conf import settings
+from ..errors.presented import presentable
+from ..exceptions import LeaseLost, OuterTransaction, StoreDown
+from ..ledger.encoding import storable
+from ..ledger.failures import failure_of, masked
+from ..ledger.ledger import Ledger
+from ..ledger.stores.session import Session
+from ..ledger.values import Claim, Entry, Failure
+from ..messages.masking import sensitive_texts
+from ..messages.message import Message
+from ..messages.relay import relay
+from ..states import Reason, State
+from .categories import category_shown
 from .leftovers import let_go
-from .masking import sensitive_texts
-from .message import Message
-from .outcomes import Claim, Entry, Failure
-from .presented import presentable
-from .relay import relay
 from .reschedule import give_back
-from .states import Reason, State
-from .stores.session import Session
 
 logger = logging.getLogger("django_idempotent_tasks")
 

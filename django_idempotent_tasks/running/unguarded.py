@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
-from .conf import settings
+from ..conf import settings
 from .context import Done, downstream_key
 from .progress import encode_progress
 

@@ -10,9 +10,9 @@ from typing import Any
 from kombu import compression
 from kombu.serialization import registry as serializers  # type: ignore[attr-defined]  # not in the stubs
 
-from .address import moment
-from .exceptions import ConfigurationError
-from .values import LONGEST
+from ..conf.values import LONGEST
+from ..exceptions import ConfigurationError
+from ..messages.address import moment
 
 
 def check_options(task: Any, options: Mapping[str, Any]) -> None:

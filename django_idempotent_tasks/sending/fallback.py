@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conf import settings
-from .message import Message
+from ..conf import settings
+from ..messages.message import Message
 
 
 def runs_here() -> bool:

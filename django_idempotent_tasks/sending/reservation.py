@@ -10,22 +10,22 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.transaction import TransactionManagementError
 
-from .accepted import AcceptedResult, accepted_result
-from .address import delay_of
-from .conf import settings
-from .exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
+from ..conf import settings
+from ..conf.options import Policy
+from ..exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
+from ..ledger.ledger import Ledger
+from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
+from ..ledger.stores import get_store
+from ..ledger.stores.session import Session, session_of
+from ..ledger.values import Call, Refused
+from ..messages.address import delay_of
+from ..messages.header import from_header, is_in_canvas, to_header
+from ..messages.message import Message
+from ..messages.relay import relay
+from ..states import State
 from .fallback import run_here, runs_here
-from .header import from_header, is_in_canvas, to_header
-from .ledger import Ledger
-from .message import Message
-from .options import Policy
-from .outcomes import Call, Refused
-from .relay import relay
-from .states import State
-from .stores import get_store
-from .stores.session import Session, session_of
+from .result import AcceptedResult, accepted_result
 from .submission import Submission
-from .verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -19,14 +19,14 @@ from celery.result import (  # type: ignore[attr-defined]  # not all in the stub
 from django.db import DatabaseError, connections
 from vine import promise
 
-from . import rows
-from .conf import settings
-from .encoding import decode_error, decode_result
-from .exceptions import IdempotencyError, OuterTransaction, RecordedError, ResultNotStored
-from .models import AnsweredCall, IdempotencyKey
-from .raised import anew
-from .states import Reason, State
-from .stores import get_store
+from ..conf import settings
+from ..errors.raised import anew
+from ..exceptions import IdempotencyError, OuterTransaction, RecordedError, ResultNotStored
+from ..ledger import rows
+from ..ledger.encoding import decode_error, decode_result
+from ..ledger.stores import get_store
+from ..models import AnsweredCall, IdempotencyKey
+from ..states import Reason, State
 
 _CELERYS = {
     State.PENDING: states.PENDING,

@@ -9,13 +9,13 @@ from typing import Any
 from celery.app.task import extract_exec_options  # type: ignore[attr-defined]  # not in the stubs
 from celery.result import AsyncResult
 
+from ..conf.options import Policy
+from ..exceptions import KeyReused
+from ..messages.message import HEADER
+from ..messages.stamping import Send, stamp
 from .checked import check_options
-from .exceptions import KeyReused
 from .fallback import runs_here
-from .message import HEADER
-from .options import Policy
 from .reservation import Reservation
-from .stamping import Send, stamp
 from .submission import Submission
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from celery.result import AsyncResult
 
-from .states import State
+from ..states import State
 
 
 @dataclass(frozen=True, slots=True)

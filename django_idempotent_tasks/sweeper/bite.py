@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from django.db import Error as DatabaseError
 
-from .stores.patience import took_too_long
+from ..ledger.stores.patience import took_too_long
 
 Taken = TypeVar("Taken")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from .models import HourlyCount
-from .moments import database_now, shifted
-from .stores import LedgerStore
+from ..ledger.moments import database_now, shifted
+from ..ledger.stores import LedgerStore
+from ..models import HourlyCount
 
 HOUR = timedelta(hours=1)
 #: Hours that are counted afterwards where nobody swept, and hours that one call counts.

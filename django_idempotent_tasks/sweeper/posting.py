@@ -12,18 +12,18 @@ from uuid import UUID
 from celery import Celery
 from django.db import Error as DatabaseError
 
+from ..conf import settings
+from ..ledger.stores import LedgerStore
+from ..ledger.stores.patience import took_too_long
+from ..ledger.unsendable import LOOKS, give_up
+from ..ledger.values import Due
+from ..messages.blame import Fault, fault_of
+from ..messages.bulk import Bulk
+from ..messages.message import Message
+from ..messages.queues import Depths
+from ..messages.relay import bounded_connection, collapse
+from ..states import State
 from .bite import Bite
-from .blame import Fault, fault_of
-from .bulk import Bulk
-from .conf import settings
-from .message import Message
-from .outcomes import Due
-from .queues import Depths
-from .relay import bounded_connection, collapse
-from .states import State
-from .stores import LedgerStore
-from .stores.patience import took_too_long
-from .unsendable import LOOKS, give_up
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..conf import settings
+from ..ledger.stores import LedgerStore
+from ..states import PRUNED, State
 from .bite import Bite
-from .conf import settings
-from .states import PRUNED
-from .stores import LedgerStore
 
 #: Rows of one kind that one statement deletes.
 BITE = 1000

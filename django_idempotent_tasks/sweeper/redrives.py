@@ -9,14 +9,14 @@ from typing import NamedTuple
 from django.db import Error as DatabaseError
 from django.db.models import Q
 
-from . import dead_letters
+from ..ledger.moments import database_now, exact, shifted
+from ..ledger.stores import LedgerStore
+from ..ledger.stores.connection import read_on
+from ..ledger.values import RedriveBite
+from ..models import IdempotencyKey, OperationState, RedriveOperation
+from ..operations import dead_letters
+from ..operations.selection import Selection
 from .bite import Bite
-from .models import IdempotencyKey, OperationState, RedriveOperation
-from .moments import database_now, exact, shifted
-from .outcomes import RedriveBite
-from .selection import Selection
-from .stores import LedgerStore
-from .stores.transactions import read_on
 
 logger = logging.getLogger("django_idempotent_tasks")
 

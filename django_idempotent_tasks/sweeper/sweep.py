@@ -7,16 +7,16 @@ from datetime import datetime
 
 from celery import Celery
 
-from . import doubted
+from ..conf import settings
+from ..ledger import doubted
+from ..ledger.moments import database_now
+from ..ledger.stores import LedgerStore
+from ..ledger.stores.upkeep import LONGEST
+from ..ledger.values import Due
+from ..states import State
 from .bite import Bite
-from .conf import settings
-from .moments import database_now
-from .outcomes import Due
 from .posting import BUDGET, post
-from .redriving import carried
-from .states import State
-from .stores import LedgerStore
-from .stores.upkeep import LONGEST
+from .redrives import carried
 
 #: Rows of one state that one statement moves.
 BITE = 200

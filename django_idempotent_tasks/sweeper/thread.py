@@ -13,14 +13,15 @@ from uuid import uuid4
 from celery import Celery
 from django.db import Error as DatabaseError
 
-from . import outage, signals
+from .. import signals
+from ..ledger import outage
+from ..ledger.stores import LedgerStore, get_store
+from ..models import SWEEPER
 from .bite import Bite
-from .hourly import count_hours
-from .models import SWEEPER
+from .hours import count_hours
 from .posting import BUDGET
-from .pruning import Tidied, Tidying
-from .stores import LedgerStore, get_store
-from .sweeping import BITE, Sweep, Swept
+from .prune import Tidied, Tidying
+from .sweep import BITE, Sweep, Swept
 
 logger = logging.getLogger("django_idempotent_tasks")
 

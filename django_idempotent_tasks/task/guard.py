@@ -7,9 +7,9 @@ from typing import Any
 
 from celery import Celery, Task
 
-from .conf import settings
-from .exceptions import ConfigurationError
-from .options import NOT_GIVEN, named_options
+from ..conf import settings
+from ..conf.options import NOT_GIVEN, named_options
+from ..exceptions import ConfigurationError
 
 #: The error of a task until its options are read.
 UNREAD = ConfigurationError(
@@ -119,7 +119,7 @@ def _calls(method: Any, name: str, helpers: Mapping[str, Any], depth: int) -> bo
 def _is_ours(function: Any, name: str) -> bool:
     """Whether a wrapper has hold of our very method, as monitoring tools leave it behind."""
     home, called = getattr(function, "__module__", ""), getattr(function, "__name__", "")
-    return bool(home == f"{__package__}.task" and called == name)
+    return bool(home == f"{__package__}.mixin" and called == name)
 
 
 def _is_filled(cell: Any) -> bool:

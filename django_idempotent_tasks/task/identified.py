@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from celery.utils import uuid
 
-from .binding import check_given
-from .exceptions import ConfigurationError, InvalidKey
-from .header import HEADER, carried, task_id_problem, to_header
-from .identity import Identity, identify
-from .key_rules import UNSET
-from .options import Policy
-from .raised import anew
+from ..conf.options import Policy
+from ..errors.raised import anew
+from ..exceptions import ConfigurationError, InvalidKey
+from ..identity.arguments import check_given
+from ..identity.key import Identity, identify
+from ..identity.rules import UNSET
+from ..messages.header import HEADER, carried, task_id_problem, to_header
 
 
 class IdentifiedTask:

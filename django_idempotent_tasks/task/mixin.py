@@ -10,19 +10,19 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from django.db import transaction
 
-from . import hooks
-from .context import Idempotency, active
-from .detached import Detached
-from .eager import is_applied_by_a_canvas, sends_a_canvas
-from .exceptions import ConfigurationError
-from .guarding import UNREAD, has_calls_behind, is_guarded, unset_late_acks
-from .key_rules import UNSET
-from .masking import masked_reprs
-from .message import HEADER
-from .options import Policy, read_policy
-from .parameters import P, R_co
-from .raised import anew
-from .stamping import Passage
+from ..conf.options import Policy, read_policy
+from ..errors.raised import anew
+from ..exceptions import ConfigurationError
+from ..identity.rules import UNSET
+from ..messages.masking import masked_reprs
+from ..messages.message import HEADER
+from ..messages.stamping import Passage
+from ..running import handlers
+from ..running.context import Idempotency, active
+from ..running.unguarded import Detached
+from .canvas import is_applied_by_a_canvas, sends_a_canvas
+from .generics import P, R_co
+from .guard import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .submitting import SubmittedTask
 
 #: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
@@ -58,7 +58,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
-                hooks.put_in_place(cls)
+                handlers.put_in_place(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
         if not cls.idempotency_guarded:
@@ -89,7 +89,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         if not self.idempotency_guarded:
             result = self.idempotency_body(*args, **kwargs)
             return result
-        from .runner import run  # the models exist by now, when this module loads they may not
+        from ..running.runner import run  # the models exist by now, when this module loads they may not
 
         result = run(self, self._policy(), args, kwargs)
         return result
@@ -97,7 +97,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
         """Run the body, and around it what classes behind this one put around every call."""
         given = list(args)
-        hooks.start(self, given, kwargs)
+        handlers.start(self, given, kwargs)
         if not self._has_calls_behind:
             return self.run(*given, **kwargs)
         token = _entering.set(self.request_stack.top)
@@ -175,7 +175,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         holds the row now) or ``"not_found"``. A body that runs is not interrupted unless
         ``terminate``, but it can no longer complete.
         """
-        from .cancellation import cancel
+        from ..operations.cancel import cancel
 
         return cancel(
             self, task_id=task_id, idempotency_key=idempotency_key, scope=scope, terminate=terminate
@@ -248,12 +248,12 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return self.AsyncResult(task_id)
 
     def _accepted(self, send: Any, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        from .sending import Sending, accept
+        from ..sending.send import Sending, accept
 
         return accept(self, self._policy(), Sending(send, args, kwargs, task_id, options))
 
     def _reserves(self) -> bool:
-        from .sending import reserves
+        from ..sending.send import reserves
 
         return reserves(self, self._policy())
 

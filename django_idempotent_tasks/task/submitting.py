@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .exceptions import ConfigurationError
+from ..exceptions import ConfigurationError
+from ..identity.rules import UNSET
 from .identified import IdentifiedTask
-from .key_rules import UNSET
 
 if TYPE_CHECKING:
-    from .submission import Submission
+    from ..sending.submission import Submission
 
 
 class Submitting:
@@ -69,7 +69,7 @@ class SubmittedTask(IdentifiedTask):
         return submitting
 
     def _submitted(self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
-        from .sending import Sending, submit
+        from ..sending.send import Sending, submit
 
         behind = super().apply_async  # type: ignore[misc]  # of the classes behind the mixin
         sending = Sending(behind, args, kwargs, submitting.task_id, options)

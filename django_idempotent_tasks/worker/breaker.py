@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 
 from django.db import Error as DatabaseError
 
-from .conf import settings
-from .stores import LedgerStore, get_store
+from ..conf import settings
+from ..ledger.stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
 

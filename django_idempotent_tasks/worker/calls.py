@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .header import carried
-from .outcomes import Call
+from ..ledger.values import Call
+from ..messages.header import carried
 
 
 def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:

@@ -11,16 +11,16 @@ from billiard.exceptions import TimeLimitExceeded
 from celery import signals
 from celery.app.task import Context
 
-from .conf import settings
-from .failure import failure_of
-from .judgement import category_shown
-from .message import Message
-from .states import Reason, State
-from .stores import get_store
+from ..conf import settings
+from ..ledger.failures import failure_of
+from ..ledger.stores import get_store
+from ..messages.message import Message
+from ..running.categories import category_shown
+from ..states import Reason, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-_UID = "django_idempotent_tasks.capture"
+_UID = "django_idempotent_tasks.worker.capture"
 
 #: The calls whose hard time limit was reported once: Celery reports it twice.
 _told: deque[str] = deque(maxlen=64)

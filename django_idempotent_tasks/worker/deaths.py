@@ -6,15 +6,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from . import doubted, signals, undone
+from .. import signals
+from ..conf import settings
+from ..ledger import doubted, undone
+from ..ledger.stores import LedgerStore
+from ..ledger.values import Call, Failure
+from ..messages.header import carried
+from ..running.delivery import is_redelivered
+from ..signals import announce
+from ..states import Reason, State
 from .breaker import breaker, on_own_connection
-from .conf import settings
-from .delivery import is_redelivered
-from .header import carried
-from .outcomes import Call, Failure
-from .signals import announce
-from .states import Reason, State
-from .stores import LedgerStore
 
 
 class Ending(ABC):

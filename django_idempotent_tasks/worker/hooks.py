@@ -13,16 +13,17 @@ from celery.worker.control import Panel
 from celery.worker.state import revoked
 from django.db import close_old_connections
 
-from . import altered, heartbeat, redis_restart
+from ..checks import missing_constraints, missing_tables, problems
+from ..conf import settings
+from ..errors.stopping import is_consuming, watch
+from ..ledger.owner import renew_instance
+from ..running import altered, heartbeat
+from ..running.leftovers import close_altered, close_left_open
+from ..sweeper.thread import Sweeper
+from . import redis_restart
 from .breaker import kept
-from .checks import missing_constraints, missing_tables, problems
-from .conf import settings
-from .leftovers import close_altered, close_left_open
-from .owner import renew_instance
 from .parent import install
 from .revoked import cancel_revoked, cancel_waiting, fail_unknown
-from .stopping import is_consuming, watch
-from .sweeper import Sweeper
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -10,19 +10,20 @@ from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined] 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
-from . import revocations, undone
+from ..errors.stopping import is_stopping
+from ..ledger import undone
+from ..ledger.failures import failure_of
+from ..ledger.misnamed import put_right
+from ..ledger.owner import instance
+from ..ledger.stores import LedgerStore
+from ..ledger.values import Failure
+from ..messages.message import Message
+from ..messages.relay import relay
+from ..states import Category
+from . import revocations
 from .breaker import breaker, on_own_connection
 from .calls import is_atomic, named_call
 from .deaths import Crash, Ending, Killed, Stopped, Timeout
-from .failure import failure_of
-from .message import Message
-from .misnamed import put_right
-from .outcomes import Failure
-from .owner import instance
-from .relay import relay
-from .states import Category
-from .stopping import is_stopping
-from .stores import LedgerStore
 
 logger = logging.getLogger("django_idempotent_tasks")
 

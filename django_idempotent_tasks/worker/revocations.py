@@ -11,13 +11,13 @@ from typing import Any
 
 from celery.worker.state import REVOKES_MAX, revoked
 
-from .header import carried
-from .models import IdempotencyKey
-from .outcomes import Entry
-from .states import State
-from .stores import LedgerStore
-from .stores.transactions import read_on
-from .turns import redrive_of
+from ..ledger.stores import LedgerStore
+from ..ledger.stores.connection import read_on
+from ..ledger.values import Entry
+from ..messages.header import carried
+from ..messages.turns import redrive_of
+from ..models import IdempotencyKey
+from ..states import State
 
 #: Ids that were revoked while they ran, with the token of the run: what was redriven later is not meant.
 _running: dict[str, int] = {}

@@ -6,18 +6,19 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import revocations, undone
+from ..conf import settings
+from ..ledger import undone
+from ..ledger.failures import failure_of
+from ..ledger.misnamed import put_right
+from ..ledger.rules import is_foreign
+from ..ledger.stores import LedgerStore
+from ..ledger.values import Call, Entry
+from ..messages.header import carried
+from ..states import Category, State
+from . import revocations
 from .breaker import breaker, on_own_connection
 from .calls import is_atomic, named_call
-from .conf import settings
 from .deaths import announce_end
-from .failure import failure_of
-from .header import carried
-from .misnamed import put_right
-from .outcomes import Call, Entry
-from .states import Category, State
-from .stores import LedgerStore
-from .verdict import is_foreign
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from django_idempotent_tasks import redrives, redriving
-from django_idempotent_tasks.admin import many
+from django_idempotent_tasks.admin.actions import many
 from django_idempotent_tasks.models import DeadLetter, OperationState, RedriveOperation
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations import redrives
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.sweeper import redrives as redriving
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.admin.test_dead_letters import DEAD, WHY, dead
 from tests.admin.test_keys import inert

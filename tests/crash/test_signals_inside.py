@@ -52,7 +52,7 @@ def lines_of(module: str, scenario: Scenario, alias: str) -> list[Spot]:
 
 @pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
 def test_a_signal_at_the_heart_leaves_it_beating_for_nobody(alias: str) -> None:
-    strike(SOFT_LIMIT, lines_of("heartbeat", COMPLETION, alias), COMPLETION, alias)
+    strike(SOFT_LIMIT, lines_of("running/heartbeat", COMPLETION, alias), COMPLETION, alias)
 
 
 @pytest.mark.parametrize("alias", ["sqlite"], indirect=True)

@@ -17,10 +17,10 @@ from django.dispatch import Signal
 
 import django_idempotent_tasks
 from django_idempotent_tasks import IdempotentTask, exceptions, signals
-from django_idempotent_tasks.conf import Settings
+from django_idempotent_tasks.conf.options import NAMES, Policy
+from django_idempotent_tasks.conf.project import Settings
 from django_idempotent_tasks.http import JobStatusView
-from django_idempotent_tasks.management.report import could_not_run
-from django_idempotent_tasks.options import NAMES, Policy
+from django_idempotent_tasks.management.cli.report import could_not_run
 from django_idempotent_tasks.states import Category, Reason, State
 from tests.docs.tables import named, rows, value
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.conf import settings as ours
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
 from django_idempotent_tasks.operations import counts
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill

@@ -9,10 +9,10 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, RedriveOperation
-from django_idempotent_tasks.redriving import carry_on
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from example_project.payments.tasks import notify
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere, many, states
 from tests.doors.test_command_idem import Keys, facts, idem
@@ -174,7 +174,7 @@ def test_where_nothing_fits_nothing_begins(keys: Keys) -> None:
 
 @everywhere
 def test_all_that_fit_are_discarded_also_over_many_bites_and_no_others(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.discard.BITE", 4)
+    monkeypatch.setattr("django_idempotent_tasks.management.dead_letters.discard.BITE", 4)
     many(keys, 10)
     other = dead(keys, task="shop.refund")
     words = ("dead-letters", "discard", "--task", "shop.charge")

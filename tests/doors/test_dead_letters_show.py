@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from django_idempotent_tasks import dead_letters, tasks
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.operations import dead_letters, tasks
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from example_project.payments.tasks import notify
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere

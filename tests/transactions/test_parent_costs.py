@@ -10,11 +10,11 @@ import pytest
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_idempotent_tasks import revoked
-from django_idempotent_tasks.breaker import breaker, kept, on_own_connection
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.testing.contract.bench import Bench
+from django_idempotent_tasks.worker import revoked
+from django_idempotent_tasks.worker.breaker import breaker, kept, on_own_connection
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import dead_letter, redriving
+from django_idempotent_tasks import dead_letter
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.redrives import begin, stop
-from django_idempotent_tasks.redriving import carry_on
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations.redrives import begin, stop
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import redrives
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, availabl
 
 @pytest.fixture(autouse=True)
 def _small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redriving, "BITE", 3)
+    monkeypatch.setattr(redrives, "BITE", 3)
 
 
 def letters(till: Till, shop: Counter, count: int, **columns: Any) -> None:
@@ -145,7 +146,7 @@ def test_an_operation_keeps_to_its_rate_also_after_a_long_pause(till: Till, shop
     operation = begin(Selection(), by="ann", reason="mended", rate=2, alias=shop.alias)
     assert carried_on(shop)[0] <= 2
     with shifted(3600):
-        assert sum(carried_on(shop)) <= 2 * redriving.CATCH_UP
+        assert sum(carried_on(shop)) <= 2 * redrives.CATCH_UP
         before = progress(operation, shop)[0]
         assert before > 0
     with shifted(3605):

@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError, SerializationError
 from redis.exceptions import ConnectionError as RedisIsAway
 from redis.exceptions import ResponseError
 
-from django_idempotent_tasks.blame import Fault, fault_of
+from django_idempotent_tasks.messages.blame import Fault, fault_of
 
 AMQP, REDIS = "amqp://", "redis://"
 

@@ -15,8 +15,8 @@ from django_idempotent_tasks import (
     PermanentError,
     TransientError,
 )
-from django_idempotent_tasks.judgement import category_of_error
-from django_idempotent_tasks.options import Policy
+from django_idempotent_tasks.conf.options import Policy
+from django_idempotent_tasks.running.categories import category_of_error
 
 
 def policy(**options: Any) -> Policy:

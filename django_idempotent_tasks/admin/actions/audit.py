@@ -9,7 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpRequest
 
-from .wording import shown
+from ..words.wording import shown
 
 #: Characters of an object's name in the log.
 _NAME = 200

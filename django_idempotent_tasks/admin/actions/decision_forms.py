@@ -8,9 +8,9 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..dead_letters import Arguments
-from ..encoding import given_json
-from .asking import ReasonForm
+from ...ledger.encoding import given_json
+from ...operations.dead_letters import Arguments
+from .question import ReasonForm
 
 
 class RedriveForm(ReasonForm):

@@ -11,18 +11,18 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from .. import dead_letters
-from ..dead_letters import Arguments, Decision
-from ..models import DEAD, IdempotencyKey
-from ..states import State
-from .asking import Question, ReasonForm
+from ...models import DEAD, IdempotencyKey
+from ...operations import dead_letters
+from ...operations.dead_letters import Arguments, Decision
+from ...states import State
+from ..permissions import has
+from ..words.ledger import alias, store
+from ..words.visible import error_of
+from ..words.wording import category_word, shown, state_word
 from .audit import who
 from .decision_forms import RedriveForm, ResolveForm
-from .ledger import alias, store
-from .permissions import has
-from .rows import RowAction
-from .visible import error_of
-from .wording import category_word, shown, state_word
+from .question import Question, ReasonForm
+from .row import RowAction
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -10,18 +10,18 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from .. import doubted
-from ..conf import settings
-from ..dead_letters import DONE, Decision, moved_on
-from ..models import IdempotencyKey
-from ..operations.sentences import lease, what_next
-from ..selection import NOT_IN_A_COLUMN
-from ..states import LIVE, State
-from .asking import Question, ReasonForm
+from ...conf import settings
+from ...ledger import doubted
+from ...models import IdempotencyKey
+from ...operations.dead_letters import DONE, Decision, moved_on
+from ...operations.selection import NOT_IN_A_COLUMN
+from ...operations.sentences import lease, what_next
+from ...states import LIVE, State
+from ..words.ledger import now, store
+from ..words.wording import shown, state_word
 from .audit import who
-from .ledger import now, store
-from .rows import RowAction
-from .wording import shown, state_word
+from .question import Question, ReasonForm
+from .row import RowAction
 
 logger = logging.getLogger("django_idempotent_tasks")
 

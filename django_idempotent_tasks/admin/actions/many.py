@@ -16,18 +16,18 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from .. import redrives
-from ..dead_letters import Decision
-from ..models import IdempotencyKey
-from ..selection import Selection
-from .asking import Question, ReasonForm, ask, no_such
+from ...models import IdempotencyKey
+from ...operations import redrives
+from ...operations.dead_letters import Decision
+from ...operations.selection import Selection
+from ..permissions import has
+from ..words.ledger import alias
+from ..words.wording import shown
 from .audit import note, who
 from .decisions import DecisionAction, Discard, Redrive
-from .ledger import alias
 from .matching import allowed, count, problems, selection_of
-from .permissions import has
-from .rows import number_of
-from .wording import shown
+from .question import Question, ReasonForm, ask, no_such
+from .row import number_of
 
 #: Picked rows that one request decides about, and rows that one request discards.
 PICKED, BITE = 100, 1000

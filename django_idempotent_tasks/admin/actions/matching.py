@@ -9,17 +9,17 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from .. import dead_letters
-from ..models import DEAD
-from ..selection import NOT_IN_A_COLUMN, Selection
-from ..states import Category, State
-from .filters import AGES, age_of
-from .finding import MOST, digests_of
-from .ledger import alias, now
-from .permissions import has
-from .waiting import selected
-from .window import number
-from .wording import shown
+from ...models import DEAD
+from ...operations import dead_letters
+from ...operations.selection import NOT_IN_A_COLUMN, Selection
+from ...states import Category, State
+from ..lists.filters import AGES, age_of
+from ..lists.finding import MOST, digests_of
+from ..lists.waiting import selected
+from ..lists.window import number
+from ..permissions import has
+from ..words.ledger import alias, now
+from ..words.wording import shown
 
 #: Dead letters that one count looks at.
 BOUND = 100_000

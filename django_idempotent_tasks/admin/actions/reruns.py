@@ -12,15 +12,15 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..dead_letters import DONE, Decision
-from ..models import FailedJob
-from ..reruns import rerun
-from ..tasks import known_task
-from .asking import Question, ReasonForm
+from ...models import FailedJob
+from ...operations.dead_letters import DONE, Decision
+from ...operations.reruns import rerun
+from ...operations.tasks import known_task
+from ..words.ledger import store
+from ..words.wording import shown
 from .audit import who
-from .ledger import store
-from .rows import RowAction, number_of
-from .wording import shown
+from .question import Question, ReasonForm
+from .row import RowAction, number_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 

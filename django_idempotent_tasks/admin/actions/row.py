@@ -15,12 +15,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..dead_letters import Decision
-from .asking import Question, ReasonForm, ask, no_such
+from ...operations.dead_letters import Decision
+from ..permissions import has
+from ..words.ledger import alias
+from ..words.wording import shown
 from .audit import note
-from .ledger import alias
-from .permissions import has
-from .wording import shown
+from .question import Question, ReasonForm, ask, no_such
 
 _NUMBER, _MOST = re.compile(r"[0-9]{1,10}"), 2**31 - 1
 

@@ -10,20 +10,20 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..beat.recent import decode
-from ..dead_letters import DONE, Decision
-from ..exceptions import ConfigurationError
-from ..models import BeatCursor, IdempotencyKey
-from ..moments import database_now
-from ..operations.text import since
-from ..states import State
-from ..tasks import known_task
-from .asking import Question, ReasonForm
+from ...beat.recent import decode
+from ...exceptions import ConfigurationError
+from ...ledger.moments import database_now
+from ...models import BeatCursor, IdempotencyKey
+from ...operations.dead_letters import DONE, Decision
+from ...operations.tasks import known_task
+from ...operations.text import since
+from ...states import State
+from ..words.entries import schedule_words
+from ..words.ledger import alias, store
+from ..words.wording import at, shown
 from .audit import who
-from .entries import schedule_words
-from .ledger import alias, store
-from .rows import RowAction
-from .wording import at, shown
+from .question import Question, ReasonForm
+from .row import RowAction
 
 logger = logging.getLogger("django_idempotent_tasks")
 #: The mark of an entry that nobody has asked for.
@@ -66,8 +66,8 @@ class RunNow(RowAction):
         return row
 
     def carry_out(self, request: HttpRequest, row: Any, form: ReasonForm) -> Decision:
-        from ..beat.asked import run_now  # noqa: PLC0415  it needs django-celery-beat
-        from ..beat.cursors import held_alone  # noqa: PLC0415
+        from ...beat.asked import run_now  # noqa: PLC0415  it needs django-celery-beat
+        from ...beat.cursors import held_alone  # noqa: PLC0415
 
         asked = self.mark(held_alone(row.pk, store()))
         if asked not in {row.last_asked, NOBODY}:
@@ -92,7 +92,7 @@ class RunNow(RowAction):
 
 
 def _unfinished(row: BeatCursor) -> IdempotencyKey | None:
-    from ..beat.asked import unfinished  # noqa: PLC0415  it needs django-celery-beat
+    from ...beat.asked import unfinished  # noqa: PLC0415  it needs django-celery-beat
 
     return unfinished(row, alias=alias())
 

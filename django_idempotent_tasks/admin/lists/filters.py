@@ -11,10 +11,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from ..moments import shifted
-from ..states import Category, State
-from .ledger import now
-from .wording import category_word, shown, state_word
+from ...ledger.moments import shifted
+from ...states import Category, State
+from ..words.ledger import now
+from ..words.wording import category_word, shown, state_word
 
 #: By the name in an address: how long, and in words.
 AGES = {

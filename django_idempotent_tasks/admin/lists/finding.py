@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from ..exceptions import InvalidKey
-from ..models import AnsweredCall, FailedJob, IdempotencyKey
-from ..operations.search import Wanted, by_text
-from ..selection import NOT_IN_A_COLUMN
-from .ledger import alias
+from ...exceptions import InvalidKey
+from ...models import AnsweredCall, FailedJob, IdempotencyKey
+from ...operations.search import Wanted, by_text
+from ...operations.selection import NOT_IN_A_COLUMN
+from ..words.ledger import alias
 
 #: Keys that one search finds.
 MOST = 100

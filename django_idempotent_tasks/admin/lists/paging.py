@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.paginator import Paginator
 
-from ..operations.counts import CAP
+from ...operations.counts import CAP
 from .window import number
 
 

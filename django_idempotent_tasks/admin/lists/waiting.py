@@ -8,10 +8,10 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import QuerySet
 
-from ..models import DeadLetter
-from ..selection import Selection
-from ..states import State
-from .ledger import alias
+from ...models import DeadLetter
+from ...operations.selection import Selection
+from ...states import State
+from ..words.ledger import alias
 from .window import Windowed, newest
 
 #: What the index holds of a dead letter.

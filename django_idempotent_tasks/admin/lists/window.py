@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
-from ..operations.search import WINDOW
+from ...operations.search import WINDOW
 
 #: Keys of one state that are read wherever they lie in the table, to be sorted by their age.
 FEW = 2000

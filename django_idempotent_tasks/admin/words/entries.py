@@ -11,15 +11,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..beat.clock import aware
-from ..beat.overview import LATE, NEWS, is_aside
-from ..beat.recent import KEPT, Past, decode
-from ..models import DEAD, BeatCursor, IdempotencyKey
-from ..moments import exact
-from ..operations.text import since, span
-from ..states import Reason, State
+from ...beat.clock import aware
+from ...beat.overview import LATE, NEWS, is_aside
+from ...beat.recent import KEPT, Past, decode
+from ...ledger.moments import exact
+from ...models import DEAD, BeatCursor, IdempotencyKey
+from ...operations.text import since, span
+from ...states import Reason, State
+from ..permissions import has
 from .ledger import alias
-from .permissions import has
 from .wording import at, cell, reason_word, state_word
 
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.http import HttpRequest
 
-from ..moments import database_now
-from ..stores import LedgerStore, get_store
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore, get_store
 
 _CLOCK = "_idempotent_now"
 

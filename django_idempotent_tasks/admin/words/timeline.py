@@ -7,8 +7,8 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from ..models import DuplicateAttempt, FailedJob, IdempotencyKey
-from ..states import FINISHED, State
+from ...models import DuplicateAttempt, FailedJob, IdempotencyKey
+from ...states import FINISHED, State
 from .ledger import alias
 from .wording import ago, at, cell, shown, state_word
 

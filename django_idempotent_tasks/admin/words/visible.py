@@ -6,9 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from ..encoding import decode_error, error_parts
-from ..key_text import public_text
-from .permissions import has
+from ...identity.text import public_text
+from ...ledger.encoding import decode_error, error_parts
+from ..permissions import has
 
 
 def key_of(request: HttpRequest, row: Any) -> str | None:

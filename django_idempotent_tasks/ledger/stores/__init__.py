@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import connections
 
-from ..conf import settings
-from ..exceptions import ConfigurationError
+from ...conf import settings
+from ...exceptions import ConfigurationError
 from .base import LedgerStore
 from .mysql import MysqlStore
 from .postgresql import PostgresStore

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..outcomes import Call, Claim, Entry, Grant
-from ..states import Reason
+from ...states import Reason
+from ..values import Call, Claim, Entry, Grant
 from . import claiming
+from .connection import transaction_on
 from .hourly import HourlySqlStore
 from .reading import Parameters, Row, seen_as, to_grant
-from .transactions import transaction_on
 
 # ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
 # uncommitted UPDATE of one.

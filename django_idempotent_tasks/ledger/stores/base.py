@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..identity import Identity
-from ..outcomes import Answer, Call, Claim, Entry, Failure, Grant
-from ..states import Reason, State
+from ...identity.key import Identity
+from ...states import Reason, State
+from ..values import Answer, Call, Claim, Entry, Failure, Grant
 from .session import Session
 from .upkeep import Upkeep
 

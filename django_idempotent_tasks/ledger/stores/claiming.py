@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..turns import HEAD
+from ...messages.turns import HEAD
 
 KEY_COLUMNS = (
     "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"

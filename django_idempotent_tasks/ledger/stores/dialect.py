@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db.models import Model
 
-from ..conf import settings
-from ..models import (
+from ...conf import settings
+from ...models import (
     AnsweredCall,
     DuplicateAttempt,
     FailedJob,

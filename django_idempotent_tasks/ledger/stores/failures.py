@@ -9,14 +9,14 @@ from uuid import UUID
 
 from django.db import DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError
 
+from ...states import Reason, State
 from ..encoding import error_text
-from ..failure import NAME_LIMIT
-from ..outcomes import Call, Claim, Entry, Failure, Grant
-from ..states import Reason, State
+from ..failures import NAME_LIMIT
+from ..values import Call, Claim, Entry, Failure, Grant
 from . import statements
+from .connection import transaction_on
 from .messages import MessageSqlStore
 from .reading import Parameters, is_token
-from .transactions import transaction_on
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
 RECORD = """

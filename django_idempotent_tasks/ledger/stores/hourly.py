@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..models.fields import MOMENT
+from ...models.fields import MOMENT
 from .redrives import RedriveSqlStore
 
 _COLUMNS = ("created", "succeeded", "failed", "duplicates", "crashes")

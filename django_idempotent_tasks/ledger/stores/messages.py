@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from ..models.fields import MOMENT
+from ...models.fields import MOMENT
 from .reading import Parameters, Row
 from .sql import SqlStore
 

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..exceptions import ConfigurationError
-from ..outcomes import Call, Claim, Entry, Grant
+from ...exceptions import ConfigurationError
+from ..values import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
 from .mysql_sweeps import MysqlSweepingStore

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ..outcomes import Due
-from ..states import State
+from ...states import State
+from ..values import Due
 from . import mysql_statements as words
 from . import statements
 from .atomic import AtomicSqlStore

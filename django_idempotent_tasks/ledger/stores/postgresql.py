@@ -13,9 +13,9 @@ from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
-from ..conf import settings
-from ..outcomes import Call, Claim, Due, Grant
-from ..states import State
+from ...conf import settings
+from ...states import State
+from ..values import Call, Claim, Due, Grant
 from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicSqlStore

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from ..outcomes import Due, Entry, Grant
-from ..states import Reason, State
-from ..turns import read as read_turn
+from ...messages.turns import read as read_turn
+from ...states import Reason, State
+from ..values import Due, Entry, Grant
 
 Row = tuple[Any, ...]
 Parameters = dict[str, Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from ..models.fields import MOMENT
-from ..outcomes import RedriveBite
+from ...models.fields import MOMENT
+from ..values import RedriveBite
 from .failures import FailureSqlStore
 
 #: ``seen`` is how many keys had been looked at: of two sweepers in one bite only one goes on.

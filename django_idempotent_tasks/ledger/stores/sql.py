@@ -12,11 +12,11 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..conf import settings
-from ..identity import Identity
-from ..outcomes import Answer, Call, Claim, Entry, Grant
-from ..states import Reason, State
-from ..turns import OF_A_REDRIVE, patterns
+from ...conf import settings
+from ...identity.key import Identity
+from ...messages.turns import OF_A_REDRIVE, patterns
+from ...states import Reason, State
+from ..values import Answer, Call, Claim, Entry, Grant
 from . import claiming, statements
 from .absent import note_missing_tables
 from .base import LedgerStore

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..outcomes import Call, Claim, Due
-from ..states import State
+from ...states import State
+from ..values import Call, Claim, Due
 from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW, AtomicSqlStore
 from .dialect import Dialect

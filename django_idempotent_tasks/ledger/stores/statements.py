@@ -8,9 +8,9 @@ and MySQL assign from left to right and read the new value.
 
 from __future__ import annotations
 
+from ...messages.turns import HEAD
+from ...states import State
 from ..encoding import error_text
-from ..states import State
-from ..turns import HEAD
 
 OWNED = "digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 2"
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from ..outcomes import Due, RedriveBite
-from ..states import State
+from ...states import State
+from ..values import Due, RedriveBite
 
 #: Longer than any lease.
 LONGEST = 2**31 - 1

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
-from ..encoding import given_json as parsed
-from ..redrives import FASTEST
-from ..selection import NOT_IN_A_COLUMN, YEARS
-from ..states import Category, State
-from ..values import LONGEST
+from ...conf.values import LONGEST
+from ...ledger.encoding import given_json as parsed
+from ...operations.redrives import FASTEST
+from ...operations.selection import NOT_IN_A_COLUMN, YEARS
+from ...states import Category, State
 from .report import Options, could_not_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd]?)")

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.utils.timezone import is_aware, make_aware
 
-from ..models import DEAD
-from ..moments import database_now, of_column, shifted
-from ..selection import Selection
-from ..stores import LedgerStore
+from ...ledger.moments import database_now, of_column, shifted
+from ...ledger.stores import LedgerStore
+from ...models import DEAD
+from ...operations.selection import Selection
 from .report import Options, could_not_run
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.core.management import CommandError
 
-from ..stores import LedgerStore
+from ...ledger.stores import LedgerStore
 
 FINE = 0
 FINDINGS = 1

@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from .. import dead_letters
-from ..models import DEAD, IdempotencyKey
-from ..moments import database_now
-from ..operations.search import by_digest
-from ..operations.text import harmless
-from ..selection import Selection
-from ..stores import LedgerStore
-from .chosen import one_or_many, reason_of
-from .letter import not_dead
-from .letters import group_lines, groups_of
-from .listing import no_key
-from .release import who
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, IdempotencyKey
+from ...operations import dead_letters
+from ...operations.search import by_digest
+from ...operations.selection import Selection
+from ...operations.text import harmless
+from ..cli.chosen import one_or_many, reason_of
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..keys.release import who
+from ..keys.show import no_key
+from .list import group_lines, groups_of
+from .show import not_dead
 
 logger = logging.getLogger("django_idempotent_tasks")
 

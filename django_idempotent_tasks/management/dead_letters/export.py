@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..models import DeadLetter
-from ..stores import LedgerStore
-from ..unreadable import Unreadable, parsed
-from .chosen import selection_of
-from .letters import letter_facts
-from .report import Options, Report, Say, to_line
+from ...ledger.stores import LedgerStore
+from ...messages.unreadable import Unreadable, parsed
+from ...models import DeadLetter
+from ..cli.chosen import selection_of
+from ..cli.report import Options, Report, Say, to_line
+from .list import letter_facts
 
 #: Dead letters that one query reads: each call may be as large as MAX_PAYLOAD.
 PAGE = 50

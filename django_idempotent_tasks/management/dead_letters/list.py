@@ -9,15 +9,15 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, Q
 
-from ..encoding import decode_error
-from ..models import DeadLetter, IdempotencyKey
-from ..moments import database_now
-from ..operations.text import SHOWN, category_name, since, table
-from ..selection import Selection
-from ..states import Category, State
-from ..stores import LedgerStore
-from .chosen import selection_of
-from .report import Options, Report, Say
+from ...ledger.encoding import decode_error
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import DeadLetter, IdempotencyKey
+from ...operations.selection import Selection
+from ...operations.text import SHOWN, category_name, since, table
+from ...states import Category, State
+from ..cli.chosen import selection_of
+from ..cli.report import Options, Report, Say
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 
-from ..models import SWEEPER, Leader, OperationState, RedriveOperation
-from ..moments import database_now
-from ..operations.counts import CAP, Count, capped
-from ..operations.text import harmless, since, table
-from ..redrives import again, stop
-from ..selection import Selection
-from ..stores import LedgerStore
-from .chosen import reason_of
-from .release import logger, who
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import SWEEPER, Leader, OperationState, RedriveOperation
+from ...operations.counts import CAP, Count, capped
+from ...operations.redrives import again, stop
+from ...operations.selection import Selection
+from ...operations.text import harmless, since, table
+from ..cli.chosen import reason_of
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..keys.release import logger, who
 
 #: Seconds between two looks, and how long nobody may lead the sweeper before waiting is given up.
 PAUSE, PATIENCE = 1.0, 30.0

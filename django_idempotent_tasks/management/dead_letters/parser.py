@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .adding import Groups, add, add_digest, add_reason, add_task_and_scope, add_traceback, add_yes
-from .arguments import Parser, arguments, category, count, given_json, number, rate, state, text, when
+from ..cli.arguments import Parser, arguments, category, count, given_json, number, rate, state, text, when
+from ..cli.options import Groups, add, add_digest, add_reason, add_task_and_scope, add_traceback, add_yes
 from .discard import discard
 from .export import export
-from .letter import show_letter
-from .letters import list_letters
+from .list import list_letters
+from .operations import follow_redrive, list_redrives, show_redrive, stop_redrive
 from .redrive import redrive
-from .redrives import follow_redrive, list_redrives, show_redrive, stop_redrive
 from .resolve import resolve
+from .show import show_letter
 
 
 def add_dead_letters(group: Groups) -> None:

@@ -7,20 +7,20 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
-from .. import dead_letters, redrives
-from ..models import DEAD, IdempotencyKey
-from ..moments import database_now
-from ..operations.search import by_digest
-from ..operations.text import harmless
-from ..selection import Selection
-from ..stores import LedgerStore
-from .chosen import one_or_many, reason_of
-from .letter import not_dead
-from .letters import Group, group_lines, groups_of
-from .listing import no_key
-from .redrives import begun, wait_for
-from .release import who
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, IdempotencyKey
+from ...operations import dead_letters, redrives
+from ...operations.search import by_digest
+from ...operations.selection import Selection
+from ...operations.text import harmless
+from ..cli.chosen import one_or_many, reason_of
+from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from ..keys.release import who
+from ..keys.show import no_key
+from .list import Group, group_lines, groups_of
+from .operations import begun, wait_for
+from .show import not_dead
 
 logger = logging.getLogger("django_idempotent_tasks")
 

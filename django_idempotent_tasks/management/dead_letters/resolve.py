@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from .. import dead_letters
-from ..models import DEAD, IdempotencyKey
-from ..operations.search import by_digest
-from ..operations.text import harmless
-from ..stores import LedgerStore
-from .chosen import reason_of
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, IdempotencyKey
+from ...operations import dead_letters
+from ...operations.search import by_digest
+from ...operations.text import harmless
+from ..cli.chosen import reason_of
+from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
+from ..keys.release import who
+from ..keys.show import no_key
 from .discard import discard_one
-from .letter import not_dead
-from .listing import no_key
 from .redrive import redrive_one
-from .release import who
-from .report import FINDINGS, Options, Report, Say, could_not_run
+from .show import not_dead
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from .. import dead_letters
-from ..conf import settings
-from ..models import DEAD, FailedJob, IdempotencyKey
-from ..moments import database_now
-from ..operations.search import by_digest
-from ..operations.text import harmless, span
-from ..states import State
-from ..stores import LedgerStore
-from .card import card, card_lines
-from .failed_jobs import job_facts, job_table, traceback_lines
-from .listing import no_key
-from .report import FINDINGS, Options, Report, Say
+from ...conf import settings
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, FailedJob, IdempotencyKey
+from ...operations import dead_letters
+from ...operations.search import by_digest
+from ...operations.text import harmless, span
+from ...states import State
+from ..cli.report import FINDINGS, Options, Report, Say
+from ..failed_jobs.list import job_facts, job_table, traceback_lines
+from ..keys.card import card, card_lines
+from ..keys.show import no_key
 
 #: Failed attempts that are shown, the last ones.
 ATTEMPTS = 20

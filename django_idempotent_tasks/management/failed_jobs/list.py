@@ -8,15 +8,15 @@ from typing import Any
 
 from django.db.models import Max, QuerySet
 
-from ..models import FailedJob
-from ..moments import database_now
-from ..operations.search import WINDOW
-from ..operations.text import SHOWN, category_name, harmless, since, table
-from ..redaction import call_of, call_text
-from ..states import State
-from ..stores import LedgerStore
-from .chosen import moment
-from .report import FINDINGS, Options, Report, Say
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import FailedJob
+from ...operations.redaction import call_of, call_text
+from ...operations.search import WINDOW
+from ...operations.text import SHOWN, category_name, harmless, since, table
+from ...states import State
+from ..cli.chosen import moment
+from ..cli.report import FINDINGS, Options, Report, Say
 
 _EXACT = ("task", "scope", "signature", "category", "state", "task_id")
 #: Filters that an index serves.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .adding import Groups, add, add_reason, add_traceback, add_yes
-from .arguments import Parser, count, number, text
-from .failed_jobs import list_jobs, show_job
-from .letters_parser import add_letter_filters
+from ..cli.arguments import Parser, count, number, text
+from ..cli.options import Groups, add, add_reason, add_traceback, add_yes
+from ..dead_letters.parser import add_letter_filters
+from .list import list_jobs, show_job
 from .rerun import rerun_job
 
 

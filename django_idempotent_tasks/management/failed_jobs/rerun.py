@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from ..models import FailedJob
-from ..operations.text import harmless
-from ..reruns import Rerun, rerun
-from ..states import State
-from ..stores import LedgerStore
-from ..tasks import known_task
-from .chosen import reason_of
-from .failed_jobs import find, no_job, state_of, what_next
-from .project import project_app
-from .release import who
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...ledger.stores import LedgerStore
+from ...models import FailedJob
+from ...operations.reruns import Rerun, rerun
+from ...operations.tasks import known_task
+from ...operations.text import harmless
+from ...states import State
+from ..cli.chosen import reason_of
+from ..cli.project import project_app
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..keys.release import who
+from .list import find, no_job, state_of, what_next
 
 logger = logging.getLogger("django_idempotent_tasks")
 

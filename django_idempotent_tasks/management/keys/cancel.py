@@ -11,17 +11,17 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from ..conf import settings
-from ..models import IdempotencyKey
-from ..moments import database_now
-from ..operations.search import Wanted, by_digest
-from ..operations.text import harmless
-from ..states import LIVE, State
-from ..stores import LedgerStore
-from .chosen import reason_of
-from .listing import no_key
+from ...conf import settings
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import IdempotencyKey
+from ...operations.search import Wanted, by_digest
+from ...operations.text import harmless
+from ...states import LIVE, State
+from ..cli.chosen import reason_of
+from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .release import who
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 

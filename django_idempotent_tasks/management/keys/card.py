@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..encoding import decode_error
-from ..message import pretty
-from ..models import IdempotencyKey
-from ..moments import exact
-from ..operations.sentences import what_next
-from ..operations.text import harmless, since, span
-from ..progress import decode_progress, progress_words
-from ..redaction import call_of, call_text
-from ..states import FINISHED, Category, Reason, State
-from ..unreadable import Unreadable, parsed
+from ...ledger.encoding import decode_error
+from ...ledger.moments import exact
+from ...messages.message import pretty
+from ...messages.unreadable import Unreadable, parsed
+from ...models import IdempotencyKey
+from ...operations.redaction import call_of, call_text
+from ...operations.sentences import what_next
+from ...operations.text import harmless, since, span
+from ...running.progress import decode_progress, progress_words
+from ...states import FINISHED, Category, Reason, State
 
 
 def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:

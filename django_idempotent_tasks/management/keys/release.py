@@ -6,16 +6,16 @@ import getpass
 import logging
 import os
 
-from .. import doubted
-from ..models import IdempotencyKey
-from ..moments import database_now
-from ..operations.search import by_digest
-from ..operations.sentences import what_next
-from ..operations.text import harmless
-from ..states import State
-from ..stores import LedgerStore
-from .listing import no_key
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from ...ledger import doubted
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import IdempotencyKey
+from ...operations.search import by_digest
+from ...operations.sentences import what_next
+from ...operations.text import harmless
+from ...states import State
+from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..exceptions import InvalidKey
-from ..models import IdempotencyKey
-from ..moments import database_now
-from ..operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
-from ..operations.text import harmless, since, table
-from ..stores import LedgerStore
+from ...exceptions import InvalidKey
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import IdempotencyKey
+from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
+from ...operations.text import harmless, since, table
+from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
 from .card import brief, card, card_lines
-from .report import FINDINGS, Options, Report, Say, could_not_run
 
 
 def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:

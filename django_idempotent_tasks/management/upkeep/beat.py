@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..beat.duty import LEASE
-from ..beat.overview import overview
-from ..models import BEAT, Leader
-from ..moments import database_now, exact
-from ..operations.text import harmless, span
-from ..stores import LedgerStore
-from .project import project_app
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...beat.duty import LEASE
+from ...beat.overview import overview
+from ...ledger.moments import database_now, exact
+from ...ledger.stores import LedgerStore
+from ...models import BEAT, Leader
+from ...operations.text import harmless, span
+from ..cli.project import project_app
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from .run_now import ask_for_beat
 
 SCHEDULER = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
@@ -70,7 +70,7 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
 
 
 def _entries(store: LedgerStore, now: datetime, late: timedelta) -> Any:
-    from ..beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
+    from ...beat.overdue import overdue  # noqa: PLC0415  it needs django-celery-beat
 
     return overdue(project_app(), store, now=exact(now), late=late)
 

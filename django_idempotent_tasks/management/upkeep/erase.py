@@ -12,10 +12,10 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
-from ..states import PRUNED, State
-from ..stores import LedgerStore
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...ledger.stores import LedgerStore
+from ...models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from ...states import PRUNED, State
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
 #: Rows that one query looks at: no index holds the scope.
 STEP = 10_000

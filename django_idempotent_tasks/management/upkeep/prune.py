@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ..conf import settings
-from ..moments import database_now, shifted
-from ..operations.counts import (
+from ...conf import settings
+from ...ledger.moments import database_now, shifted
+from ...ledger.stores import LedgerStore
+from ...operations.counts import (
     Count,
     answered_past_their_time,
     duplicates_past_their_time,
     failed_jobs_past_their_time,
     past_their_time,
 )
-from ..pruning import prune_bite
-from ..states import PRUNED
-from ..stores import LedgerStore
+from ...states import PRUNED
+from ...sweeper.prune import prune_bite
+from ..cli.report import Options, Report, Say
 from .erase import erase
-from .report import Options, Report, Say
 
 
 def prune(store: LedgerStore, options: Options, say: Say) -> Report:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..beat.overview import entries
-from ..beat.shown import periodic_tasks
-from ..beat_checks import beat_problem
-from ..conf import settings
-from ..models import BeatCursor, IdempotencyKey
-from ..moments import database_now
-from ..operations.text import harmless, since
-from ..states import State
-from ..stores import LedgerStore
-from ..tasks import known_task
-from .project import project_app
-from .release import who
-from .report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from ...beat.checks import beat_problem
+from ...beat.overview import entries
+from ...beat.shown import periodic_tasks
+from ...conf import settings
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import BeatCursor, IdempotencyKey
+from ...operations.tasks import known_task
+from ...operations.text import harmless, since
+from ...states import State
+from ..cli.project import project_app
+from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from ..keys.release import who
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
     """Ask for it, unless another one waits or runs."""
     ask_for_beat(store)
-    from ..beat.asked import run_now, unfinished  # noqa: PLC0415  it needs django-celery-beat
+    from ...beat.asked import run_now, unfinished  # noqa: PLC0415  it needs django-celery-beat
 
     name, alias = options["name"], store.connection.alias
     found = periodic_tasks(entries(alias).filter(name=name), alias)

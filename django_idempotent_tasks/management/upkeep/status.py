@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..beat.overview import Named, Overview
-from ..constraint_checks import missing_in
-from ..models import DEAD, Leader
-from ..moments import exact
-from ..operations.counts import Count, total
-from ..operations.status import Finding, Status, findings, look
-from ..operations.text import harmless, since, span, table
-from ..states import Category, State
-from ..stores import LedgerStore
-from .redrives import operation_facts, progress
-from .report import FINDINGS, FINE, Options, Report, Say
+from ...beat.overview import Named, Overview
+from ...ledger.constraints import missing_in
+from ...ledger.moments import exact
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, Leader
+from ...operations.counts import Count, total
+from ...operations.status import Finding, Status, findings, look
+from ...operations.text import harmless, since, span, table
+from ...states import Category, State
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..dead_letters.operations import operation_facts, progress
 
 #: Names of periodic tasks that are told.
 LISTED = 20

@@ -11,17 +11,17 @@ from uuid import UUID
 
 from celery import Celery
 
-from .. import signals
-from ..hourly import count_hours
-from ..models import SWEEPER, IdempotencyKey
-from ..moments import database_now
-from ..pruning import Tidying
-from ..states import State
-from ..stores import LedgerStore
-from ..sweeper import Sweeper
-from ..sweeping import BITE, Sweep, Swept
-from .project import project_app
-from .report import FINDINGS, FINE, Options, Report, Say
+from ... import signals
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import SWEEPER, IdempotencyKey
+from ...states import State
+from ...sweeper.hours import count_hours
+from ...sweeper.prune import Tidying
+from ...sweeper.sweep import BITE, Sweep, Swept
+from ...sweeper.thread import Sweeper
+from ..cli.project import project_app
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
