@@ -7,13 +7,11 @@ from datetime import datetime
 
 from celery import Celery
 
-from ..conf import settings
-from ..ledger import doubted
+from ..ledger import orphans
 from ..ledger.moments import database_now
 from ..ledger.stores import LedgerStore
 from ..ledger.stores.upkeep import LONGEST
 from ..ledger.values import Due
-from ..states import State
 from .bite import Bite
 from .posting import BUDGET, post
 from .redrives import carried
@@ -84,11 +82,7 @@ class Sweep:
             store.send_failed(row.digest, token=row.token)
 
     def _taken(self, store: LedgerStore, size: int, calm: int) -> list[Due]:
-        rows = store.sweep(bite=size, republish=settings().republish_after, calm=calm, until=self._until)
-        for row in rows:  # at once: no later sweep takes these rows, should anything below fail
-            if row.state is State.REVIEW:
-                doubted.tell(store, row.digest)
-        return rows
+        return orphans.sweep(store, bite=size, calm=calm, until=self._until)
 
 
 def sweep_once(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..ledger.values import Call
 from ..messages.header import carried
+from ..messages.message import stored_text
 
 
 def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:
@@ -18,6 +20,11 @@ def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) ->
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
     return Call(identity, task.name, task_id, None, named_here=True)
+
+
+def with_message(task: Any, call: Call, context: Any) -> Call:
+    """The call with the message of its request, which a record of a killed run stores."""
+    return replace(call, message=stored_text(task, context))
 
 
 def is_atomic(task: Any) -> bool:

@@ -11,7 +11,6 @@ from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
 from ..errors.stopping import is_stopping
-from ..ledger import undone
 from ..ledger.failures import failure_of
 from ..ledger.misnamed import put_right
 from ..ledger.owner import instance
@@ -22,7 +21,7 @@ from ..messages.relay import relay
 from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
-from .calls import is_atomic, named_call
+from .calls import is_atomic, named_call, with_message
 from .deaths import Crash, Ending, Killed, Stopped, Timeout
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -117,7 +116,7 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
 
     owner = f"{instance()}:{pid}:"
     if is_atomic(task):
-        ending.end_undone(request, undone.stored(task, call, context), owner)
+        ending.end_rolled_back(request, with_message(task, call, context), owner)
         return
 
     def end(store: LedgerStore) -> None:
@@ -126,6 +125,6 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
         ending.end(store, right, owner)
         if isinstance(ending, Timeout) and store.read(right.identity.digest, task_id=call.task_id) is None:
             # The ledger has lost its row, and the message is acknowledged: nobody else has it.
-            ending.end_undone(request, undone.stored(task, right, context), owner)
+            ending.end_rolled_back(request, with_message(task, right, context), owner)
 
     breaker.guard(lambda: on_own_connection(end))

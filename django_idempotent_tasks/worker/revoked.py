@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..conf import settings
-from ..ledger import undone
+from ..ledger import orphans
 from ..ledger.failures import failure_of
 from ..ledger.misnamed import put_right
 from ..ledger.rules import is_foreign
 from ..ledger.stores import LedgerStore
 from ..ledger.values import Call, Entry
 from ..messages.header import carried
-from ..states import Category, State
+from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
-from .calls import is_atomic, named_call
-from .deaths import announce_end
+from .calls import is_atomic, named_call, with_message
+from .deaths import record_when_free
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -42,7 +42,8 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
         return
 
     if terminated and is_atomic(sender):
-        undone.record_soon(breaker.guard, sender, undone.stored(sender, call, request), undone.cancelled)
+        run = with_message(sender, call, request)
+        record_when_free(call, lambda: orphans.record_cancel(sender, run))
         return
 
     def work(store: LedgerStore) -> None:
@@ -96,11 +97,8 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
     failure = failure_of(error, task=name, category=Category.FATAL)
 
     def work(store: LedgerStore) -> None:
-        retention = settings().dead_letter_retention
-        again = UNKNOWN_LIMIT - 1  # the first sending is not counted
-        if _own_row(store, call) is not None and store.fail_unknown(
-            call.identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
-        ):
-            announce_end(call, State.FAILED, failure)
+        if _own_row(store, call) is not None:
+            # The first sending is not counted.
+            orphans.fail_unknown(store, call, sends=UNKNOWN_LIMIT - 1, failure=failure)
 
     breaker.guard(lambda: on_own_connection(work))
