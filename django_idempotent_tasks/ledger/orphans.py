@@ -81,7 +81,7 @@ def release(store: LedgerStore, row: IdempotencyKey) -> bool:
 
 
 def sweep(store: LedgerStore, *, bite: int, calm: int, until: datetime | None) -> list[Due]:
-    """Free what has an expired lease and take what is due to be sent, as :meth:`LedgerStore.sweep` does."""
+    """Free keys whose lease has expired, and return the rows that were moved, or are due to be sent."""
     rows = store.sweep(bite=bite, republish=settings().republish_after, calm=calm, until=until)
     for row in rows:  # at once: no later sweep takes these rows, should the caller fail
         if row.state is State.REVIEW:

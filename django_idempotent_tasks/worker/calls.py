@@ -1,4 +1,4 @@
-"""Which call a message is of, and how that runs, as a worker's parent reads it."""
+"""Reads, in a worker's parent, which call a message asks for and whether its task is atomic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..messages.message import stored_text
 
 
 def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:
-    """The call of a message; None for one that names no key, which no child can have claimed either."""
+    """The call of a message; None where the message names no key: no child can have claimed one either."""
     own = carried(message, task_name=task.name, task_id=task_id)
     if own is not None:
         return Call(own.identity, task.name, task_id, None)
