@@ -11,7 +11,7 @@ from benchmarks.settings import (  # noqa: F401
     celery_app,
 )
 from benchmarks.settings import INSTALLED_APPS as OURS
-from tests.settings import MIDDLEWARE, TEMPLATES  # noqa: F401
+from tests.support.settings import MIDDLEWARE, TEMPLATES  # noqa: F401
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",

@@ -17,7 +17,7 @@ from django_idempotent_tasks.beat.asked import run_now
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
 from tests.beat.bench import Bench
-from tests.sending.conftest import no_broker
+from tests.support.post import no_broker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

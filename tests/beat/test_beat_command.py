@@ -18,8 +18,8 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor
 from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
 from tests.beat.bench import Bench
-from tests.sending.conftest import no_broker
-from tests.support.processes import ROOT
+from tests.support.post import no_broker
+from tests.support.workers.processes import ROOT
 
 
 @pytest.fixture

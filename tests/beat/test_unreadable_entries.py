@@ -24,7 +24,7 @@ from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor
 from tests.beat.bench import Bench
-from tests.beat.test_command import idem
+from tests.beat.test_beat_command import idem
 
 
 def _zone(task: PeriodicTask) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ALIASES = ["default", "sqlite"]
 #: Those whose tables are emptied after each test.
-APPS = ["django_idempotent_tasks", "tests.proj"]
+APPS = ["django_idempotent_tasks", "tests.sample"]
 
 
 def _trust_the_disk(connection: BaseDatabaseWrapper, **_: Any) -> None:

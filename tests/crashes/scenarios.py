@@ -14,7 +14,7 @@ import django_idempotent_tasks
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.running import heartbeat
 from django_idempotent_tasks.states import State
-from tests.crash.shop import (
+from tests.crashes.shop import (
     LEASE,
     committing,
     completing,
@@ -24,8 +24,8 @@ from tests.crash.shop import (
     returning,
     undoing,
 )
-from tests.crash.stage import Ends, Stage
-from tests.crash.world import DEAD, die
+from tests.crashes.stage import Ends, Stage
+from tests.crashes.world import DEAD, die
 from tests.support.glitch import Glitch, Spot, files_of
 
 Act = Callable[[Stage], object]

@@ -15,7 +15,7 @@ from kombu import Producer
 from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.conf import settings
 from django_idempotent_tasks.running import heartbeat
-from tests.crash.world import Parcel, World
+from tests.crashes.world import Parcel, World
 from tests.support.waiting import eventually
 from tests.support.wire import Wire, is_stamped
 
@@ -45,7 +45,7 @@ class Shop(Celery):
 #: Options of one sending that are not data.
 _PASSING = {"connection", "producer", "add_to_parent", "retry", "app", "task_type", "result_cls"}
 
-app = Shop("tests.crash", set_as_current=False, broker="memory://")
+app = Shop("tests.crashes", set_as_current=False, broker="memory://")
 
 
 def guarded(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -73,7 +73,7 @@ def charge(task: Any, key: str) -> None:
 
 def write_effect(task: Any, key: str) -> dict[str, Any]:
     """Write one effect; what a result says about it."""
-    from tests.proj.models import Effect  # noqa: PLC0415  this module is imported before Django is set up
+    from tests.sample.models import Effect  # noqa: PLC0415  this module is imported before Django is set up
 
     now = task.idempotency
     Effect.objects.using(settings().database).create(key=key, attempt=now.attempt, token=now.token)

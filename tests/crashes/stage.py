@@ -14,9 +14,9 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import FINISHED, State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.crash.shop import Worker, app, completing
-from tests.crash.world import World
-from tests.proj.models import Effect
+from tests.crashes.shop import Worker, app, completing
+from tests.crashes.world import World
+from tests.sample.models import Effect
 
 #: The state of a key, None without one, and how often its effect was written.
 Ends = Mapping[State | None, int]

@@ -12,8 +12,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from django_idempotent_tasks.running import heartbeat
 from django_idempotent_tasks.states import State
-from tests.crash.scenarios import FILES, Scenario
-from tests.crash.stage import Ends, Sight, Stage
+from tests.crashes.scenarios import FILES, Scenario
+from tests.crashes.stage import Ends, Sight, Stage
 from tests.support.glitch import Glitch, Spot, raising
 
 

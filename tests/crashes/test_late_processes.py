@@ -8,10 +8,10 @@ import pytest
 
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import State
-from tests.crash.conftest import ALIASES, APPS
-from tests.crash.shop import LEASE, completing, refusing, retrying, returning
-from tests.crash.stage import Ends, Stage
-from tests.crash.world import Mortal, stop
+from tests.crashes.conftest import ALIASES, APPS
+from tests.crashes.shop import LEASE, completing, refusing, retrying, returning
+from tests.crashes.stage import Ends, Stage
+from tests.crashes.world import Mortal, stop
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -12,10 +12,10 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.states import State
-from tests.crash.conftest import ALIASES, APPS
-from tests.crash.shop import completing, refusing, retrying, returning
-from tests.crash.stage import Ends, Stage
-from tests.support.proxy import Proxy
+from tests.crashes.conftest import ALIASES, APPS
+from tests.crashes.shop import completing, refusing, retrying, returning
+from tests.crashes.stage import Ends, Stage
+from tests.support.network.proxy import Proxy
 
 pytestmark = [
     pytest.mark.postgresql,

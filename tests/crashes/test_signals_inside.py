@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.conftest import ALIASES, APPS
-from tests.crash.scenarios import (
+from tests.crashes.conftest import ALIASES, APPS
+from tests.crashes.scenarios import (
     COMPLETION,
     FAILURE,
     FILES,
@@ -19,7 +19,7 @@ from tests.crash.scenarios import (
     first_visits,
     spots_of,
 )
-from tests.crash.strikes import INTERRUPT, SHUTDOWN, SOFT_LIMIT, Signal, Strike
+from tests.crashes.strikes import INTERRUPT, SHUTDOWN, SOFT_LIMIT, Signal, Strike
 from tests.support.glitch import Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from django.db import connections
 from kombu.utils import json as wire
 
-from tests.support.processes import _die_with_parent as die_with_parent
+from tests.support.workers.processes import _die_with_parent as die_with_parent
 
 #: How a process ends that dies where it was told to, and one in which something unexpected happened.
 DEAD, BROKEN = 99, 98

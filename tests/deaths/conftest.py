@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from tests.support.broker import Broker
-from tests.support.control import LISTENING
-from tests.support.databases import empty_database, test_database
-from tests.support.journal import Journal
-from tests.support.processes import Worker
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.support.brokers.broker import Broker
+from tests.support.brokers.control import LISTENING
+from tests.support.ledger.databases import empty_database, test_database
+from tests.support.ledger.rows import Rows
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
@@ -93,5 +93,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long kill runs belong to ``make test-all``."""
     for item in items:
-        if item.path.parent == Path(__file__).parent:
+        if item.path.parent == Path(__file__).parent / "leased":
             item.add_marker(pytest.mark.slow)

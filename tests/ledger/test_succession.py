@@ -11,7 +11,7 @@ from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.succession import Heir, succeeded_by
 from django_idempotent_tasks.ledger.values import Call, Claim, Entry, Grant
 from django_idempotent_tasks.states import Reason, State
-from tests.unit.test_verdict import entry
+from tests.ledger.test_verdict import entry
 
 #: It holds token 5 of generation 2.
 CLAIM = Claim(

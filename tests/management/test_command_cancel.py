@@ -18,7 +18,7 @@ from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.keys import cancel as module
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.doors.test_command_idem import Keys, both, facts, idem
+from tests.management.test_command_idem import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 

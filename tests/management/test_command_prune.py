@@ -12,9 +12,9 @@ from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, Faile
 from django_idempotent_tasks.operations import counts
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW
-from tests.doors.test_command_idem import Keys, both, facts, idem
-from tests.stores.crowd import fill
-from tests.stores.statements import postgresql_plan
+from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.ledger.crowd import fill
+from tests.support.ledger.statements import postgresql_plan
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 

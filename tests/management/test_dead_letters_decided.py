@@ -17,8 +17,8 @@ from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
 from example_project.payments.tasks import notify
-from tests.doors.graves import LEDGERS, WHY, dead, everywhere, states
-from tests.doors.test_command_idem import Keys, facts, idem
+from tests.management.graves import LEDGERS, WHY, dead, everywhere, states
+from tests.management.test_command_idem import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 

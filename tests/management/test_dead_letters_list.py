@@ -15,10 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.states import Category, State
-from tests.doors.graves import LEDGERS, WHY, dead, everywhere, many
-from tests.doors.test_command_idem import HOSTILE, Keys, facts, idem
-from tests.stores.crowd import fill
-from tests.stores.statements import postgresql_plan
+from tests.management.graves import LEDGERS, WHY, dead, everywhere, many
+from tests.management.test_command_idem import HOSTILE, Keys, facts, idem
+from tests.support.ledger.crowd import fill
+from tests.support.ledger.statements import postgresql_plan
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 

@@ -19,8 +19,8 @@ from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.operations.reruns import rerun
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.doors.graves import LEDGERS, WHY, dead, everywhere
-from tests.doors.test_command_idem import Keys, facts, idem
+from tests.management.graves import LEDGERS, WHY, dead, everywhere
+from tests.management.test_command_idem import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 

@@ -16,7 +16,7 @@ from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.doors.test_command_idem import Keys, idem
+from tests.management.test_command_idem import Keys, idem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TEXT = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "A"}}'

@@ -21,9 +21,9 @@ from django_idempotent_tasks.sweeper import sweep
 from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 from django_idempotent_tasks.worker.deaths import Crash
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -26,9 +26,9 @@ from django_idempotent_tasks.operations.dead_letters import redrive
 from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

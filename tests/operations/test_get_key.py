@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from django_idempotent_tasks import ConfigurationError, InvalidKey, get_key
-from tests.sending.conftest import Post, only_row
+from tests.support.post import Post, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -15,9 +15,9 @@ from django.db import connections
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.states import Category, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.till import Counter, Till
 
 if TYPE_CHECKING:
     from pytest_django import Settings

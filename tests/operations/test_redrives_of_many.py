@@ -17,8 +17,8 @@ from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper import redrives
 from django_idempotent_tasks.sweeper.redrives import carry_on
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

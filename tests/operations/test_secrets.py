@@ -10,8 +10,8 @@ import pytest
 from django_idempotent_tasks.exceptions import DuplicateTask, ResultNotStored
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -11,9 +11,17 @@ from pathlib import Path
 
 import django
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DJANGO_VERSIONS = {"3.11": ("5.2",), "3.12": ("5.2", "6.0"), "3.13": ("5.2", "6.0"), "3.14": ("5.2", "6.0")}
-MIGRATIONS = ("-m", "django", "makemigrations", "--check", "--dry-run", "--settings", "tests.settings")
+MIGRATIONS = (
+    "-m",
+    "django",
+    "makemigrations",
+    "--check",
+    "--dry-run",
+    "--settings",
+    "tests.support.settings",
+)
 SPREAD = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 FAST = ("-m", "pytest", "-m", "not process and not slow and not thorough", *SPREAD)
 

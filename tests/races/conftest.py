@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.concurrency.session import Session
-from tests.stores.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.session import Session
 
 __all__ = ["careless_sqlite", "emptied_by_delete"]
 

@@ -6,8 +6,8 @@ import pytest
 from django.conf import settings
 
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
-from tests.concurrency.session import Session
-from tests.concurrency.staging import Stage
+from tests.races.staging import Stage
+from tests.support.ledger.session import Session
 from tests.support.waiting import eventually
 
 ALIAS = "mysql"

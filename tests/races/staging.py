@@ -28,8 +28,8 @@ from django_idempotent_tasks.testing.contract.bench import (
     Bench,
     new_owner,
 )
-from tests.concurrency.session import Session, T, Work, wait_until_blocked
-from tests.stores.policies import POLICY
+from tests.support.ledger.policies import POLICY
+from tests.support.ledger.session import Session, T, Work, wait_until_blocked
 
 __all__ = ["LEASE", "REPUBLISH", "RETENTION", "WINDOW", "Stage"]
 

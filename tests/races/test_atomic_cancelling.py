@@ -8,10 +8,10 @@ from django_idempotent_tasks.identity.key import Identity, stated_digest
 from django_idempotent_tasks.identity.rules import UNSET
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.operations.cancel import FINISHED, FINISHING, NOT_FOUND
-from tests.concurrency.session import Session
-from tests.concurrency.test_atomic_runs import Meeting
-from tests.concurrency.watch import watch
-from tests.stores.policies import Charge
+from tests.races.test_atomic_runs import Meeting
+from tests.races.watch import watch
+from tests.support.ledger.policies import Charge
+from tests.support.ledger.session import Session
 
 __all__ = ["watch"]
 

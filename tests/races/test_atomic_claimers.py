@@ -14,9 +14,9 @@ from django_idempotent_tasks.ledger.values import Answered, Call, Claim, Claimed
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.atomic_bench import AtomicBench
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import ATOMIC, REPUBLISH, Stage, record, run
-from tests.concurrency.test_many_claimers import claimers, race
+from tests.races.staging import ATOMIC, REPUBLISH, Stage, record, run
+from tests.races.test_many_claimers import claimers, race
+from tests.support.ledger.session import Session, Work
 
 __all__ = ["claimers"]
 

@@ -14,8 +14,8 @@ from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import MESSAGE, new_owner
 from django_idempotent_tasks.testing.contract.meeting import Meeting
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import LEASE, REPUBLISH, RETENTION, WINDOW, Stage, claim_anew, waiting
+from tests.races.staging import LEASE, REPUBLISH, RETENTION, WINDOW, Stage, claim_anew, waiting
+from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
 pytestmark = [

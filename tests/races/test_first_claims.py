@@ -10,8 +10,8 @@ from django.db import OperationalError, connection, transaction
 from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claimed, Refused
-from tests.concurrency.session import Session
-from tests.concurrency.staging import LEASE, Stage, claim, insert, take_over, waiting
+from tests.races.staging import LEASE, Stage, claim, insert, take_over, waiting
+from tests.support.ledger.session import Session
 from tests.support.waiting import PATIENCE
 
 pytestmark = [

@@ -11,9 +11,9 @@ from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Call, Claimed, Grant, Outcome, Refused, Waiting
 from django_idempotent_tasks.states import State
-from tests.concurrency.conftest import OpenSession
-from tests.concurrency.session import Session, T, Work
-from tests.concurrency.staging import LEASE, Stage, claim, claim_anew, insert, take_over
+from tests.races.conftest import OpenSession
+from tests.races.staging import LEASE, Stage, claim, claim_anew, insert, take_over
+from tests.support.ledger.session import Session, T, Work
 from tests.support.waiting import PATIENCE
 
 pytestmark = [

@@ -8,11 +8,11 @@ from django.db import OperationalError, connection, transaction
 from django_idempotent_tasks.ledger.stores import LedgerStore, locks
 from django_idempotent_tasks.ledger.values import Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from tests.concurrency.session import Session
-from tests.concurrency.staging import Stage, reserve
-from tests.concurrency.test_settling import BOTH_ENDS, end
-from tests.concurrency.watch import Watch, watch
-from tests.stores.statements import verbs
+from tests.races.staging import Stage, reserve
+from tests.races.test_settling import BOTH_ENDS, end
+from tests.races.watch import Watch, watch
+from tests.support.ledger.session import Session
+from tests.support.ledger.statements import verbs
 from tests.support.waiting import PATIENCE
 
 __all__ = ["watch"]

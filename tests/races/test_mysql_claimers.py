@@ -8,12 +8,12 @@ from django.db import transaction
 from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.values import Call, Claimed, Grant, Outcome, Refused, Reserved, Waiting
 from django_idempotent_tasks.testing.contract.bench import new_owner
-from tests.concurrency import test_atomic_claimers as atomic
-from tests.concurrency import test_many_claimers as leased
-from tests.concurrency.conftest import OpenSession
-from tests.concurrency.mysql import ALIAS, MysqlStage, mark
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import LEASE, claim, reserve, run
+from tests.races import test_atomic_claimers as atomic
+from tests.races import test_many_claimers as leased
+from tests.races.conftest import OpenSession
+from tests.races.mysql import ALIAS, MysqlStage, mark
+from tests.races.staging import LEASE, claim, reserve, run
+from tests.support.ledger.session import Session, Work
 
 pytestmark = mark
 

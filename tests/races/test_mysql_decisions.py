@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.concurrency.mysql import MysqlStage, mark
-from tests.concurrency.test_decisions import Crowd
+from tests.races.mysql import MysqlStage, mark
+from tests.races.test_decisions import Crowd
 
 pytestmark = mark
 

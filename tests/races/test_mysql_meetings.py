@@ -13,10 +13,10 @@ from django_idempotent_tasks.ledger.values import Call, Claimed, Refused, Waitin
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import new_owner
 from django_idempotent_tasks.testing.contract.meeting import Meeting
-from tests.concurrency.conftest import OpenSession
-from tests.concurrency.mysql import ALIAS, MysqlStage, mark, wait_until_blocked
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import LEASE, REPUBLISH, WINDOW, claim, insert, reserve, run
+from tests.races.conftest import OpenSession
+from tests.races.mysql import ALIAS, MysqlStage, mark, wait_until_blocked
+from tests.races.staging import LEASE, REPUBLISH, WINDOW, claim, insert, reserve, run
+from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
 pytestmark = mark

@@ -11,16 +11,8 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.running.heartbeat import Heart, _Held
 from django_idempotent_tasks.states import Reason, State
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import (
-    LEASE,
-    RETENTION,
-    WINDOW,
-    Stage,
-    claim_anew,
-    take_over,
-    waiting,
-)
+from tests.races.staging import LEASE, RETENTION, WINDOW, Stage, claim_anew, take_over, waiting
+from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
 pytestmark = [

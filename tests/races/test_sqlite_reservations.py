@@ -13,11 +13,11 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, new_owner
-from tests.concurrency.conftest import OpenSession
-from tests.concurrency.session import Session
-from tests.concurrency.staging import reserve
-from tests.concurrency.test_settling import BOTH_ENDS, end
-from tests.concurrency.test_sqlite import Ledgers, is_waiting, one, two
+from tests.races.conftest import OpenSession
+from tests.races.staging import reserve
+from tests.races.test_settling import BOTH_ENDS, end
+from tests.races.test_sqlite_writers import Ledgers, is_waiting, one, two
+from tests.support.ledger.session import Session
 from tests.support.waiting import PATIENCE
 
 __all__ = ["one", "two"]

@@ -20,9 +20,9 @@ from django_idempotent_tasks.ledger.values import Claimed, Outcome, Refused
 from django_idempotent_tasks.running.heartbeat import Heart, _Held
 from django_idempotent_tasks.states import Reason
 from django_idempotent_tasks.testing.contract.bench import LEASE, RETENTION, WINDOW, Bench
-from tests.concurrency.conftest import OpenSession
-from tests.concurrency.session import Session, T
-from tests.concurrency.staging import claim, claim_anew, insert
+from tests.races.conftest import OpenSession
+from tests.races.staging import claim, claim_anew, insert
+from tests.support.ledger.session import Session, T
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(

@@ -8,9 +8,9 @@ from django.db import OperationalError
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claim, Due
 from django_idempotent_tasks.states import State
-from tests.concurrency.session import Session, Work
-from tests.concurrency.staging import LEASE, REPUBLISH, Stage, take_over, waiting
-from tests.concurrency.test_settling import BOTH_ENDS, complete, end, renew
+from tests.races.staging import LEASE, REPUBLISH, Stage, take_over, waiting
+from tests.races.test_settling import BOTH_ENDS, complete, end, renew
+from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
 pytestmark = [

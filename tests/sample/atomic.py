@@ -12,8 +12,8 @@ from celery import current_task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, transaction
 
-from tests.proj import death
-from tests.proj.tasks import backend, begin, guarded, journal, write_effect
+from tests.sample import death
+from tests.sample.tasks import backend, begin, guarded, journal, write_effect
 
 #: Far longer than a test: what goes on sooner does not wait for it.
 LEASE = 60
@@ -116,7 +116,7 @@ def crossing(self: Any, key: str, first: str, second: str) -> dict[str, Any]:
     begin(self, key)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL deadlock_timeout = 10")  # this one is the victim
-        cursor.execute("UPDATE proj_effect SET note = note || 'ours' WHERE key = %s", [first])
+        cursor.execute("UPDATE sample_effect SET note = note || 'ours' WHERE key = %s", [first])
         journal().visit(f"{key}.{journal().starts(key)}")
-        cursor.execute("UPDATE proj_effect SET note = note || 'ours' WHERE key = %s", [second])
+        cursor.execute("UPDATE sample_effect SET note = note || 'ours' WHERE key = %s", [second])
     return write_effect(self, key)

@@ -10,14 +10,14 @@ import time
 from celery import Celery, signals
 
 app = Celery(
-    "tests.proj",
+    "tests.sample",
     set_as_current=False,
     include=[
-        f"tests.proj.{name}"
+        f"tests.sample.{name}"
         for name in ("tasks", "endings", "death", "reserving", "atomic", "failures", "periodic", "leaving")
     ],
 )
-app.config_from_object("tests.proj.celery_config")
+app.config_from_object("tests.sample.celery_config")
 
 
 @signals.worker_init.connect
@@ -47,7 +47,7 @@ def _query_before_forking(**_kwargs: object) -> None:
     """What projects do in AppConfig.ready(): a connection is open when the children are forked."""
     from django.db import connection  # noqa: PLC0415
 
-    from tests.proj.tasks import journal  # noqa: PLC0415
+    from tests.sample.tasks import journal  # noqa: PLC0415
 
     if "query" in os.environ.get("PROJ_PARENT", ""):
         with connection.cursor() as cursor:

@@ -17,14 +17,14 @@ from django.db import connection
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.proj.celery import app
-from tests.proj.tasks import begin, complete_with_effect, guarded, journal
+from tests.sample.celery import app
+from tests.sample.tasks import begin, complete_with_effect, guarded, journal
 
 LEASE = 60
 
 app.conf.update(json.loads(os.environ.get("PROJ_CELERY", "{}")))
 if os.environ.get("PROJ_BROKEN"):
-    import_module("tests.death.broken").apply(os.environ["PROJ_BROKEN"])
+    import_module("tests.deaths.leased.broken").apply(os.environ["PROJ_BROKEN"])
 
 
 class Trouble(Exception):
@@ -170,7 +170,7 @@ class CountingRequest(Request):
 
 
 counted = _task("counted", Request=CountingRequest)
-counted_by_name = _task("counted_by_name", Request="tests.proj.death:CountingRequest")
+counted_by_name = _task("counted_by_name", Request="tests.sample.death:CountingRequest")
 
 
 @app.task(base=Task, name="death.ticking", acks_late=False)

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from celery import current_task
 from celery.exceptions import Ignore, Reject
 
-from tests.proj.celery import app
-from tests.proj.tasks import begin, guarded, write_effect
+from tests.sample.celery import app
+from tests.sample.tasks import begin, guarded, write_effect
 
 
 class Busy(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 from django_idempotent_tasks import ManualReview, PermanentError
-from tests.proj.tasks import begin, complete_with_effect, guarded, journal, write_effect
+from tests.sample.tasks import begin, complete_with_effect, guarded, journal, write_effect
 
 
 class Trouble(Exception):

@@ -10,13 +10,13 @@ from celery.contrib.django.task import DjangoTask
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, connections, transaction
 
-from tests.proj.celery import app
-from tests.proj.tasks import guarded
+from tests.sample.celery import app
+from tests.sample.tasks import guarded
 
 
 def write(key: str) -> None:
     """Write one effect."""
-    from tests.proj.models import Effect  # noqa: PLC0415  Celery may import this before the models
+    from tests.sample.models import Effect  # noqa: PLC0415  Celery may import this before the models
 
     Effect.objects.create(key=key, attempt=1, token=1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proj.celery import app
-from tests.proj.tasks import guarded, journal
+from tests.sample.celery import app
+from tests.sample.tasks import guarded, journal
 
 
 @guarded(name="proj.beaten", key=())

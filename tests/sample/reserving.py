@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError
 
-from tests.proj.tasks import begin, complete_with_effect, effect, guarded
+from tests.sample.tasks import begin, complete_with_effect, effect, guarded
 
 
 @guarded(name="proj.ordering", reserve=True, max_crashes=20)

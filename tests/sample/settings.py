@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
-from tests.proj.celery import app
-from tests.settings import *  # noqa: F403
-from tests.settings import DATABASES
+from tests.sample.celery import app
+from tests.support.settings import *  # noqa: F403
+from tests.support.settings import DATABASES
 
 app.set_default()
 

@@ -15,9 +15,9 @@ from django.db.models import F
 
 from django_idempotent_tasks import IdempotentTask, LeaseLost
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.proj.celery import app
-from tests.support.journal import Journal
+from tests.sample.celery import app
 from tests.support.waiting import eventually
+from tests.support.workers.journal import Journal
 
 LEASE = 2
 
@@ -53,7 +53,7 @@ def begin(task: Any, key: str, *, gated: bool = False) -> None:
 def write_effect(task: Any, key: str) -> dict[str, Any]:
     """Write one effect; what a result says about it."""
     now = task.idempotency
-    from tests.proj.models import Effect  # noqa: PLC0415  Celery may import this before the models
+    from tests.sample.models import Effect  # noqa: PLC0415  Celery may import this before the models
 
     Effect.objects.create(key=key, attempt=now.attempt, token=now.token)
     return {"key": key, "attempt": now.attempt}

@@ -17,8 +17,8 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -22,8 +22,8 @@ from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
 from django_idempotent_tasks.operations.dead_letters import redrive
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.worker.hooks import _on_revoked, _on_unknown
-from tests.sending.conftest import Post, only_row
-from tests.transactions.test_broken_transactions import terminate
+from tests.running.delivery.test_broken_transactions import terminate
+from tests.support.post import Post, only_row
 
 APPS = ["django_idempotent_tasks"]
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)

@@ -18,9 +18,9 @@ from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.till import Counter
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

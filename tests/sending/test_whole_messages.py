@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.sending.conftest import Post, only_row
+from tests.support.post import Post, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

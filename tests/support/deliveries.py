@@ -12,8 +12,8 @@ from django.db.backends.signals import connection_created
 
 from django_idempotent_tasks.running import altered
 from django_idempotent_tasks.worker import hooks
-from tests.stores.quick import careless_sqlite, emptied_by_delete
-from tests.transactions.till import Counter, Till
+from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.till import Counter, Till
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -22,7 +22,7 @@ __all__ = ["careless_sqlite", "emptied_by_delete"]
 
 ALIASES = ["default", "sqlite"]
 #: Those whose tables are emptied after each test.
-APPS = ["django_idempotent_tasks", "tests.proj"]
+APPS = ["django_idempotent_tasks", "tests.sample"]
 
 
 def need_postgresql() -> None:

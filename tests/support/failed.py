@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.states import State
-from tests.transactions.till import Counter
+from tests.support.till import Counter
 
 
 def jobs(shop: Counter) -> list[FailedJob]:

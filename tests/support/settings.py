@@ -41,7 +41,7 @@ INSTALLED_APPS = [
     "example_project.study_plans",
     *(["django_celery_beat"] if importlib.util.find_spec("django_celery_beat") else []),
     "tests.docs.shop",
-    *(["tests.proj"] if importlib.util.find_spec("tests.proj") else []),
+    *(["tests.sample"] if importlib.util.find_spec("tests.sample") else []),
 ]
 
 MIDDLEWARE = [
@@ -66,6 +66,6 @@ TEMPLATES = [
     },
 ]
 
-ROOT_URLCONF = "tests.urls"
+ROOT_URLCONF = "tests.support.urls"
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")

@@ -19,7 +19,7 @@ from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.conf import settings
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.proj.models import Effect
+from tests.sample.models import Effect
 from tests.support.wire import Wire, is_stamped
 
 #: A value that is no result.

@@ -37,7 +37,7 @@ def test_every_public_name_exists_before_django_is_set_up_or_waits_for_it_and_af
         "assert [name for name in package.__all__ if getattr(package, name, None) is None] == []\n"
         "print(*early)\n"
     )
-    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.support.settings"}
     run = subprocess.run(
         [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True
     )

@@ -13,7 +13,7 @@ from celery.local import maybe_evaluate
 
 from django_idempotent_tasks import ConfigurationError, IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.eager.conftest import EagerApp, only_row
+from tests.running.eager.conftest import EagerApp, only_row
 
 pytestmark = pytest.mark.django_db
 

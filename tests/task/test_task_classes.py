@@ -22,7 +22,7 @@ from django_idempotent_tasks import (
 )
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.eager.conftest import EagerApp, only_row
+from tests.running.eager.conftest import EagerApp, only_row
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from tests.browser.site import BROWSER, DRIVER, FLAGS, Browser, collect_static, served
-from tests.doors.test_command_idem import Keys
+from tests.admin.browser.site import BROWSER, DRIVER, FLAGS, Browser, collect_static, served
+from tests.management.test_command_idem import Keys
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def browser(driver: Any, transactional_db: None, settings: Any, tmp_path: Path) 
     collect_static(tmp_path)
     settings.STATIC_ROOT = str(tmp_path)
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
-    settings.MIDDLEWARE = ["tests.browser.site.strict", *settings.MIDDLEWARE]
+    settings.MIDDLEWARE = ["tests.admin.browser.site.strict", *settings.MIDDLEWARE]
     User.objects.create_superuser("root", password="secret")
     with served() as address:
         driver.delete_all_cookies()

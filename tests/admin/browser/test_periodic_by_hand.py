@@ -16,10 +16,10 @@ from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
 from django_idempotent_tasks.states import State
+from tests.admin.browser.site import Browser
 from tests.admin.conftest import HOSTILE, page
 from tests.beat.bench import Bench
 from tests.beat.conftest import bench
-from tests.browser.site import Browser
 
 __all__ = ["bench"]
 pytestmark = [pytest.mark.slow, pytest.mark.process]

@@ -16,7 +16,7 @@ from django_idempotent_tasks.states import State
 from example_project.study_plans import author
 from example_project.study_plans.models import Course, School, Student
 from example_project.study_plans.tasks import generate_plan
-from tests.browser.site import Browser
+from tests.admin.browser.site import Browser
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]

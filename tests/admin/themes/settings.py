@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tests.settings import *  # noqa: F403
-from tests.settings import INSTALLED_APPS as OURS
+from tests.support.settings import *  # noqa: F403
+from tests.support.settings import INSTALLED_APPS as OURS
 
 #: What a theme asks for before Django's admin, in the order of its documentation.
 THEMES = {

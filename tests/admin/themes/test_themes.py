@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support.workers.processes import ROOT
 
 pytest.importorskip("django_celery_beat")
 
@@ -32,7 +32,14 @@ def test_every_page_of_the_admin_answers_under(theme: str, tmp_path: Path) -> No
         "DATABASE_URL": f"sqlite:///{tmp_path / 'theme.sqlite3'}",
         "MYSQL_URL": "",
     }
-    command = [sys.executable, "-m", "pytest", "tests/themes/walk.py", "--ds=tests.themes.settings", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/admin/themes/walk.py",
+        "--ds=tests.admin.themes.settings",
+        "-q",
+    ]
     told = subprocess.run(
         [*command, "-p", "no:cacheprovider", "-n", "0"],
         check=False,

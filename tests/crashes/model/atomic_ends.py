@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.atomic_world import (
+from tests.crashes.model.atomic_world import (
     REVIEW,
     AtomicRules,
     Worker,
@@ -12,7 +12,7 @@ from tests.model.atomic_world import (
     queued,
     token_and_state,
 )
-from tests.model.world import FAILED, RETRY, SUCCEEDED, Row
+from tests.crashes.model.world import FAILED, RETRY, SUCCEEDED, Row
 
 IDLE = Worker()
 

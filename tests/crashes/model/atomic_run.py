@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.model.atomic_ends import bury, commit, dies, record, takes_back
-from tests.model.atomic_world import (
+from tests.crashes.model.atomic_ends import bury, commit, dies, record, takes_back
+from tests.crashes.model.atomic_world import (
     MAX_CRASHES,
     AtomicRules,
     Worker,
@@ -18,7 +18,7 @@ from tests.model.atomic_world import (
     queued,
     token_and_state,
 )
-from tests.model.world import CANCELLED, PENDING, RETRY, SUCCEEDED, Row
+from tests.crashes.model.world import CANCELLED, PENDING, RETRY, SUCCEEDED, Row
 
 Next = Iterator[tuple[str, World]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from django_idempotent_tasks.states import State
-from tests.model.world import CANCELLED, FAILED, PENDING, SUCCEEDED, Decision, Row, decision
+from tests.crashes.model.world import CANCELLED, FAILED, PENDING, SUCCEEDED, Decision, Row, decision
 
 #: Where poison goes in this model: as it does, this state blocks other calls, and FAILED does not.
 REVIEW = int(State.REVIEW)

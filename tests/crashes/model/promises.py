@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.world import Row, Worker, World
+from tests.crashes.model.world import Row, Worker, World
 
 
 def judge_grant(world: World, row: Row) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.model.promises import judge_completion, judge_grant, judge_run
-from tests.model.rules import Rules
-from tests.model.senders import blind_claim, cancels, sends
-from tests.model.world import (
+from tests.crashes.model.promises import judge_completion, judge_grant, judge_run
+from tests.crashes.model.rules import Rules
+from tests.crashes.model.senders import blind_claim, cancels, sends
+from tests.crashes.model.world import (
     CANCELLED,
     FAILED,
     PENDING,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol as Shape
 from typing import TypeVar
 
-from tests.model.protocol import Protocol
-from tests.model.rules import Rules
-from tests.model.world import World
+from tests.crashes.model.protocol import Protocol
+from tests.crashes.model.rules import Rules
+from tests.crashes.model.world import World
 
 
 class Judged(Shape):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.model.rules import Rules
-from tests.model.world import (
+from tests.crashes.model.rules import Rules
+from tests.crashes.model.world import (
     CANCELLED,
     PENDING,
     RETRY,

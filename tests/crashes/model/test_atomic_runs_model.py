@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.atomic_run import AtomicRuns
-from tests.model.atomic_world import AtomicRules, Faults, World, begin
-from tests.model.search import STUCK, Found, explore
+from tests.crashes.model.atomic_run import AtomicRuns
+from tests.crashes.model.atomic_world import AtomicRules, Faults, World, begin
+from tests.crashes.model.search import STUCK, Found, explore
 
 WHOLE = AtomicRules()
 

@@ -12,10 +12,10 @@ import pytest
 
 from django_idempotent_tasks.ledger.rules import decide
 from django_idempotent_tasks.ledger.values import Entry
-from tests.model import world
-from tests.model.rules import Rules
-from tests.model.search import STUCK, Found, search
-from tests.model.world import Faults, World, start
+from tests.crashes.model import world
+from tests.crashes.model.rules import Rules
+from tests.crashes.model.search import STUCK, Found, search
+from tests.crashes.model.world import Faults, World, start
 
 WHOLE = Rules()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.protocol import Protocol
-from tests.model.rules import Rules
-from tests.model.search import STUCK, search
-from tests.model.world import Faults, World, sending
+from tests.crashes.model.protocol import Protocol
+from tests.crashes.model.rules import Rules
+from tests.crashes.model.search import STUCK, search
+from tests.crashes.model.world import Faults, World, sending
 
 WHOLE = Rules()
 

@@ -10,14 +10,14 @@ import pytest
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.atomic.verdicts import done_once, next_start, visitor
-from tests.process.reserving import sending_to
-from tests.proj import atomic
-from tests.proj.celery import app
-from tests.support import processes
-from tests.support.broker import Broker
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.atomic.verdicts import done_once, next_start, visitor
+from tests.sample import atomic
+from tests.sample.celery import app
+from tests.support.brokers.broker import Broker
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

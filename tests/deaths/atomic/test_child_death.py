@@ -9,17 +9,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.atomic.verdicts import done_once, next_start, visitor
-from tests.crash.slow_server import COMMIT, COMPLETION, Server, Slow
-from tests.death.verdicts import NEXT_CLAIM_WITHIN
-from tests.proj import atomic
-from tests.support import processes
-from tests.support.delays import LateProxy
-from tests.support.detour import port_of, url_through
-from tests.support.processes import Worker
+from tests.deaths.atomic.verdicts import done_once, next_start, visitor
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN
+from tests.sample import atomic
+from tests.support.ledger.slow_server import COMMIT, COMPLETION, Server, Slow
+from tests.support.network.delays import LateProxy
+from tests.support.network.detour import port_of, url_through
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.atomic.storm import Storm
-from tests.process.reserving import sending_to
-from tests.support.site import Site
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
+from tests.support.workers.storm import Storm
 
 pytestmark = pytest.mark.process
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.atomic.verdicts import done_once, visitor
-from tests.proj import atomic
-from tests.support.delays import LateProxy
-from tests.support.detour import port_of, url_through
-from tests.support.site import Site
+from tests.deaths.atomic.verdicts import done_once, visitor
+from tests.sample import atomic
+from tests.support.network.delays import LateProxy
+from tests.support.network.detour import port_of, url_through
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

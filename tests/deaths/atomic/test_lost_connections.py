@@ -9,17 +9,17 @@ from django.db import connections
 
 from django_idempotent_tasks.states import Reason, State
 from example_project.servers import start_postgres
-from tests.atomic.verdicts import done_once, next_start, undone, visitor
-from tests.proj import atomic
-from tests.support.broker import Broker
-from tests.support.databases import migrated_database
-from tests.support.delays import LateProxy
-from tests.support.detour import port_of, url_through
-from tests.support.processes import Worker
+from tests.deaths.atomic.verdicts import done_once, next_start, undone, visitor
+from tests.sample import atomic
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import migrated_database
+from tests.support.ledger.rows import Rows
+from tests.support.network.delays import LateProxy
+from tests.support.network.detour import port_of, url_through
 from tests.support.results import result_of
-from tests.support.rows import Rows
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.atomic.verdicts import done_once, next_start, undone, visitor
-from tests.proj import atomic
-from tests.support.site import Site
+from tests.deaths.atomic.verdicts import done_once, next_start, undone, visitor
+from tests.sample import atomic
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -6,13 +6,13 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.atomic.verdicts import done_once, undone
-from tests.death.verdicts import stamp
-from tests.proj import atomic
-from tests.support.processes import Worker
+from tests.deaths.atomic.verdicts import done_once, undone
+from tests.deaths.leased.verdicts import stamp
+from tests.sample import atomic
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

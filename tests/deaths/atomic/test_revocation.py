@@ -7,14 +7,14 @@ import json
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.atomic.verdicts import done_once, undone, visitor
-from tests.crash.slow_server import COMMIT, COMPLETION, Server
-from tests.proj import atomic
-from tests.support.control import LISTENING, revoke
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.atomic.verdicts import done_once, undone, visitor
+from tests.sample import atomic
+from tests.support.brokers.control import LISTENING, revoke
+from tests.support.ledger.slow_server import COMMIT, COMPLETION, Server
 from tests.support.staying import stays
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.atomic.verdicts import done_once, visitor
-from tests.death.verdicts import NEXT_CLAIM_WITHIN
-from tests.proj import atomic
-from tests.support.control import consume
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.atomic.verdicts import done_once, visitor
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN
+from tests.sample import atomic
+from tests.support.brokers.control import consume
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

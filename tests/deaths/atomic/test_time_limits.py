@@ -8,13 +8,13 @@ import random
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.atomic.verdicts import done_once, next_start, undone
-from tests.crash.slow_server import COMMIT, COMPLETION, Server
-from tests.proj import atomic
-from tests.support.processes import Worker
+from tests.deaths.atomic.verdicts import done_once, next_start, undone
+from tests.sample import atomic
+from tests.support.ledger.slow_server import COMMIT, COMPLETION, Server
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.staying import stays
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -15,10 +15,10 @@ import pytest
 from django.db import connections
 
 from example_project.servers import Server, start_postgres
-from tests.support.databases import migrated_database
-from tests.support.journal import Journal
-from tests.support.street import Street, street
+from tests.support.ledger.databases import migrated_database
+from tests.support.network.street import Street, street
 from tests.support.waiting import eventually
+from tests.support.workers.journal import Journal
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
@@ -58,10 +58,10 @@ def is_held_by(way: Street) -> bool:
 
 
 def run(url: str, directory: Path, *arguments: str, inside: Street | None = None) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.atomic.vanishing", *arguments]
+    command = [sys.executable, "-m", "tests.deaths.atomic.vanishing", *arguments]
     environment = {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+        "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
         "DATABASE_URL": url,
         "PROJ_DIRECTORY": str(directory),
     }

@@ -9,14 +9,14 @@ import django
 from django.db import connection
 
 from django_idempotent_tasks import IdempotentTask
-from tests.proj.celery import app
-from tests.support.journal import Journal
+from tests.sample.celery import app
+from tests.support.workers.journal import Journal
 
 
 @app.task(base=IdempotentTask, bind=True, mode="atomic", key="key", name="proj.vanishing")
 def vanishing(self: Any, key: str, where: str) -> str:  # noqa: ARG001
     """Tell that it has begun, and stop there: in a statement or between two."""
-    from tests.proj.tasks import journal  # noqa: PLC0415  with the environment
+    from tests.sample.tasks import journal  # noqa: PLC0415  with the environment
 
     stop: Journal = journal()
     stop.write("started", key)

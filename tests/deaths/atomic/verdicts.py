@@ -6,8 +6,8 @@ from typing import Any
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 
 def done_once(site: Site, key: str, *, starts: int, crashes: int, within: float = 30.0) -> IdempotencyKey:

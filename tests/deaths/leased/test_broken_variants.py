@@ -11,15 +11,15 @@ import pytest
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, next_attempt, stamp
-from tests.proj import death, tasks
-from tests.support import processes
-from tests.support.broker import Broker
-from tests.support.databases import empty_database
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, next_attempt, stamp
+from tests.sample import death, tasks
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import empty_database
+from tests.support.ledger.rows import Rows
 from tests.support.staying import stays
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

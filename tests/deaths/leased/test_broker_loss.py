@@ -10,12 +10,12 @@ from redis import Redis
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.death.verdicts import done_once, next_attempt
-from tests.proj import death
-from tests.support.broker import Broker
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import done_once, next_attempt
+from tests.sample import death
+from tests.support.brokers.broker import Broker
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

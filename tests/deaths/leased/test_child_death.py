@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
-from tests.proj import death
-from tests.support import processes
-from tests.support.processes import Worker
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
+from tests.sample import death
 from tests.support.results import result_of
-from tests.support.site import Site
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

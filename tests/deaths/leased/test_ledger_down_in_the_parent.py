@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.death.verdicts import done_once
-from tests.proj import death
-from tests.support import processes
-from tests.support.processes import Worker
-from tests.support.proxy import Proxy
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import done_once
+from tests.sample import death
+from tests.support.network.proxy import Proxy
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -12,12 +12,12 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt, stamp
-from tests.proj import atomic, death
-from tests.support.control import LISTENING, command_to
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt, stamp
+from tests.sample import atomic, death
+from tests.support.brokers.control import LISTENING, command_to
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

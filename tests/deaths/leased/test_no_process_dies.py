@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import Reason, State
-from tests.death.verdicts import done_once, failed_once, next_attempt, stamp
-from tests.proj import death
-from tests.support.processes import Worker
+from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt, stamp
+from tests.sample import death
 from tests.support.results import result_of
-from tests.support.site import Site
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from tests.death.verdicts import done_once, next_attempt
-from tests.proj import death
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import done_once, next_attempt
+from tests.sample import death
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -11,12 +11,12 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, stamp
-from tests.proj import death
-from tests.support.processes import Worker
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, stamp
+from tests.sample import death
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

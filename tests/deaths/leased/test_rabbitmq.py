@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from django_idempotent_tasks.states import Reason, State
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt
-from tests.proj import death
-from tests.support import processes
-from tests.support.cutting import CuttingProxy
-from tests.support.databases import empty_database
-from tests.support.processes import Worker
-from tests.support.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url, through
-from tests.support.rows import Rows
-from tests.support.site import Pair, Site
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt
+from tests.sample import death
+from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url, through
+from tests.support.ledger.databases import empty_database
+from tests.support.ledger.rows import Rows
+from tests.support.network.cutting import CuttingProxy
 from tests.support.staying import stays
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

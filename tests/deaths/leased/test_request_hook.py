@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.death.verdicts import done_once, failed_once, next_attempt
-from tests.proj import death
-from tests.support import processes
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt
+from tests.sample import death
+from tests.support.workers import processes
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

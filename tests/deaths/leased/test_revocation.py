@@ -10,14 +10,14 @@ from django.db import transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.death.verdicts import done_once
-from tests.proj import death
-from tests.support.control import LISTENING, revoke
-from tests.support.processes import Worker
+from tests.deaths.leased.verdicts import done_once
+from tests.sample import death
+from tests.support.brokers.control import LISTENING, revoke
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.staying import stays
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
-from tests.proj import death
-from tests.support.control import LISTENING, consume, shut_down
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
+from tests.sample import death
+from tests.support.brokers.control import LISTENING, consume, shut_down
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

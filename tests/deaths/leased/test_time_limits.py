@@ -7,13 +7,13 @@ import random
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.death.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt, stamp
-from tests.proj import death
-from tests.support.processes import Worker
+from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt, stamp
+from tests.sample import death
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.staying import stays
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.support.site import Site
+from tests.support.workers.site import Site
 
 #: From a child's death to the next claim: Celery looks at its children every five seconds at the latest.
 NEXT_CLAIM_WITHIN = 6.0

@@ -12,9 +12,9 @@ from django_idempotent_tasks.ledger.values import Call, Claimed
 from django_idempotent_tasks.states import Reason
 from django_idempotent_tasks.testing.contract.atomic_bench import AtomicBench
 from django_idempotent_tasks.testing.contract.bench import REPUBLISH, new_owner
-from tests.stores.crowd import fill
-from tests.stores.policies import POLICY
-from tests.stores.statements import Access, Work, postgresql_plan, said, sqlite_plan, verbs
+from tests.support.ledger.crowd import fill
+from tests.support.ledger.policies import POLICY
+from tests.support.ledger.statements import Access, Work, postgresql_plan, said, sqlite_plan, verbs
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]

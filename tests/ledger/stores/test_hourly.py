@@ -18,9 +18,9 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.hours import BITE, COUNTED, HOUR, count_hours
 from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.doors.test_command_idem import Keys
-from tests.stores.crowd import fill
-from tests.stores.statements import postgresql_plan
+from tests.management.test_command_idem import Keys
+from tests.support.ledger.crowd import fill
+from tests.support.ledger.statements import postgresql_plan
 
 ALIASES = [alias for alias in ("default", "sqlite", "mysql") if alias in settings.DATABASES]
 pytestmark = pytest.mark.django_db(databases=ALIASES)

@@ -24,9 +24,9 @@ from django_idempotent_tasks.testing.contract.bench import (
     a_failure,
     new_owner,
 )
-from tests.stores.crowd import fill, read_from_end_to_end
-from tests.stores.policies import POLICY
-from tests.stores.statements import Work, postgresql_plan, said, verbs
+from tests.support.ledger.crowd import fill, read_from_end_to_end
+from tests.support.ledger.policies import POLICY
+from tests.support.ledger.statements import Work, postgresql_plan, said, verbs
 
 pytestmark = [
     pytest.mark.postgresql,

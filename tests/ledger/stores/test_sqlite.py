@@ -21,9 +21,9 @@ from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
-from tests.stores.crowd import fill, read_from_end_to_end
-from tests.stores.policies import POLICY
-from tests.stores.statements import Work, sqlite_plan, verbs
+from tests.support.ledger.crowd import fill, read_from_end_to_end
+from tests.support.ledger.policies import POLICY
+from tests.support.ledger.statements import Work, sqlite_plan, verbs
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]

@@ -13,7 +13,7 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, Bench
-from tests.stores.policies import POLICY
+from tests.support.ledger.policies import POLICY
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]

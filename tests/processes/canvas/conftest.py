@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.canvas import tasks
-from tests.canvas.forms import ERRORS, FORMS, Form, make
-from tests.process.conftest import pytest_runtest_makereport, site
-from tests.support.broker import Broker
-from tests.support.databases import empty_database
-from tests.support.journal import Journal
-from tests.support.processes import Worker
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.processes.canvas import tasks
+from tests.processes.canvas.forms import ERRORS, FORMS, Form, make
+from tests.processes.prefork.conftest import pytest_runtest_makereport, site
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import empty_database
+from tests.support.ledger.rows import Rows
 from tests.support.waiting import eventually
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 __all__ = ["pytest_runtest_makereport", "site"]
 
@@ -79,7 +79,7 @@ def arena(_arenas: dict[str, Arena], request: pytest.FixtureRequest) -> Arena:
 
 def running(place: Site, backend: str, **environment: str) -> AbstractContextManager[Worker]:
     """A worker of canvases."""
-    options = ("--concurrency", "4", "--include", "tests.canvas.tasks")
+    options = ("--concurrency", "4", "--include", "tests.processes.canvas.tasks")
     return place.running(backend, *options, **_environment(backend), **environment)
 
 

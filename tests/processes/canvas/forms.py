@@ -8,7 +8,7 @@ from typing import Any
 
 from celery import chain, chord, group
 
-from tests.canvas import tasks
+from tests.processes.canvas import tasks
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What canvases are made of, in each mode; a worker takes it with ``--include tests.canvas.tasks``."""
+"""What canvases are made of, in each mode; a worker has ``--include tests.processes.canvas.tasks``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from celery.exceptions import Ignore
 from django.db import connection
 
 from django_idempotent_tasks import IdempotentTask
-from tests.proj.celery import app
-from tests.proj.tasks import guarded, journal, write_effect
+from tests.sample.celery import app
+from tests.sample.tasks import guarded, journal, write_effect
 from tests.support.waiting import eventually
 
 MODES: dict[str, dict[str, Any]] = {"leased": {}, "atomic": {"mode": "atomic"}, "reserve": {"reserve": True}}

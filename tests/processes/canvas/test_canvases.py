@@ -6,9 +6,9 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import LIVE
-from tests.canvas.conftest import Arena
-from tests.canvas.forms import ERRORS, FORMS
-from tests.canvas.tasks import MODES
+from tests.processes.canvas.conftest import Arena
+from tests.processes.canvas.forms import ERRORS, FORMS
+from tests.processes.canvas.tasks import MODES
 
 pytestmark = pytest.mark.process
 

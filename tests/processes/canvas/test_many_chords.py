@@ -11,11 +11,11 @@ import pytest
 from celery import chord
 
 from django_idempotent_tasks.states import State
-from tests.canvas import tasks
-from tests.canvas.conftest import place_of, running
-from tests.support.processes import Worker, kill
-from tests.support.site import Site
+from tests.processes.canvas import tasks
+from tests.processes.canvas.conftest import place_of, running
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker, kill
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -6,8 +6,8 @@ import pytest
 from celery import chain
 
 from django_idempotent_tasks.states import Reason, State
-from tests.canvas import tasks
-from tests.canvas.conftest import Arena
+from tests.processes.canvas import tasks
+from tests.processes.canvas.conftest import Arena
 
 pytestmark = pytest.mark.process
 

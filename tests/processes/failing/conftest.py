@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.death.conftest import _clean, key, own_site, pytest_runtest_makereport, site
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.deaths.conftest import _clean, key, own_site, pytest_runtest_makereport, site
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 __all__ = ["_clean", "key", "own_site", "pytest_runtest_makereport", "site"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import Category, State
-from tests.proj import failures
-from tests.support import processes
-from tests.support.site import Site
+from tests.sample import failures
+from tests.support.workers import processes
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -6,9 +6,9 @@ import pytest
 
 from django_idempotent_tasks.models import DeadLetter, FailedJob
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.proj import failures
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample import failures
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("crew")]
 

@@ -10,10 +10,10 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
 from django_idempotent_tasks.operations.dead_letters import Decision, discard, redrive
 from django_idempotent_tasks.states import State
-from tests.proj import failures
-from tests.support import processes
-from tests.support.site import Site
+from tests.sample import failures
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("crew")]
 

@@ -18,10 +18,10 @@ from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, Operation
 from django_idempotent_tasks.operations.redrives import begin, stop
 from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.proj import failures
-from tests.proj.models import Effect
-from tests.support.site import Site
+from tests.sample import failures
+from tests.sample.models import Effect
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -8,9 +8,9 @@ import pytest
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.proj import endings, tasks
-from tests.support.broker import Broker
-from tests.support.site import Site
+from tests.sample import endings, tasks
+from tests.support.brokers.broker import Broker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import tasks
-from tests.support import processes
-from tests.support.proxy import Proxy
-from tests.support.site import Pair, Site
+from tests.sample import tasks
+from tests.support.network.proxy import Proxy
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

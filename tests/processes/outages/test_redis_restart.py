@@ -15,12 +15,12 @@ from django_idempotent_tasks.ledger.outage import LEDGER
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.proj import tasks
-from tests.support.broker import QUEUE, Broker
-from tests.support.control import LISTENING
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample import tasks
+from tests.support.brokers.broker import QUEUE, Broker
+from tests.support.brokers.control import LISTENING
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

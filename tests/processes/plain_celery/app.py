@@ -7,9 +7,11 @@ from typing import Any
 
 from celery import Celery, signals
 
-from tests.celery_contract.notes import note
+from tests.processes.plain_celery.notes import note
 
-app = Celery("contract", broker=os.environ.get("CELERY_BROKER_URL"), include=["tests.celery_contract.tasks"])
+app = Celery(
+    "contract", broker=os.environ.get("CELERY_BROKER_URL"), include=["tests.processes.plain_celery.tasks"]
+)
 app.conf.update(
     broker_transport_options={
         "global_keyprefix": os.environ.get("CONTRACT_PREFIX", "contract:"),

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.support.journal import Journal
+from tests.support.workers.journal import Journal
 
 
 def note(event: str, key: str = "", **facts: Any) -> None:

@@ -1,6 +1,6 @@
 """A consumer whose Redis stops while it has an unacknowledged message, as Celery's worker then ends it.
 
-Run as a program: ``python -m tests.celery_contract.redis_stops <url> <pid of the server> [mended]``.
+Run as a program: ``python -m tests.processes.plain_celery.redis_stops <url> <pid of the server> [mended]``.
 """
 
 from __future__ import annotations

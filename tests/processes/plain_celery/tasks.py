@@ -14,8 +14,8 @@ from celery.exceptions import Ignore, Reject
 from celery.worker.request import Request
 from redis import Redis
 
-from tests.celery_contract.app import app
-from tests.celery_contract.notes import note
+from tests.processes.plain_celery.app import app
+from tests.processes.plain_celery.notes import note
 
 
 class WatchedRequest(Request):
@@ -49,7 +49,7 @@ def _lives(pid: Any) -> bool:
 class Watched(Task):  # type: ignore[type-arg]  # generic in the stubs only
     """A task that is acknowledged late."""
 
-    Request = "tests.celery_contract.tasks:WatchedRequest"
+    Request = "tests.processes.plain_celery.tasks:WatchedRequest"
     acks_late = True
     reject_on_worker_lost = True
 

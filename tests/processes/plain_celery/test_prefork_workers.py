@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.celery_contract.conftest import VERSION
-from tests.celery_contract.workers import Stage, WorkerProcess
+from tests.processes.plain_celery.conftest import VERSION
+from tests.processes.plain_celery.workers import Stage, WorkerProcess
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
@@ -164,7 +164,7 @@ def test_djangos_connections_are_closed_around_tasks_by_one_method_and_after_a_f
     tmp_path_factory: pytest.TempPathFactory, stage: Stage
 ) -> None:
     own = Stage(tmp_path_factory.mktemp("django"), stage.broker_url)
-    with own.worker("django", {"DJANGO_SETTINGS_MODULE": "tests.settings"}) as worker:
+    with own.worker("django", {"DJANGO_SETTINGS_MODULE": "tests.support.settings"}) as worker:
         worker.wait_until_ready()
         call = own.send("finish")
         child = own.notes.wait_for("started", call)["pid"]

@@ -9,8 +9,8 @@ import pytest
 
 from django_idempotent_tasks.worker.redis_restart import is_needed
 from example_project.servers import start_broker
-from tests.celery_contract.conftest import VERSION
-from tests.support.processes import ROOT
+from tests.processes.plain_celery.conftest import VERSION
+from tests.support.workers.processes import ROOT
 
 pytestmark = pytest.mark.process
 
@@ -18,7 +18,13 @@ pytestmark = pytest.mark.process
 def end_of_its_broker(*arguments: str) -> str:
     """Stop Redis under a consumer with an unacknowledged message; the traceback of its end, or nothing."""
     with start_broker(persistent=False) as server:
-        program = [sys.executable, "-m", "tests.celery_contract.redis_stops", server.url, str(server.pid)]
+        program = [
+            sys.executable,
+            "-m",
+            "tests.processes.plain_celery.redis_stops",
+            server.url,
+            str(server.pid),
+        ]
         ended = subprocess.run(
             [*program, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
         )

@@ -10,7 +10,7 @@ from celery import Task
 from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded, WorkerShutdown, WorkerTerminate
 
-from tests.celery_contract.conftest import VERSION, Queued, Tracer, define
+from tests.processes.plain_celery.conftest import VERSION, Queued, Tracer, define
 
 
 def answer() -> str:

@@ -15,7 +15,7 @@ from celery.worker import request as worker_request
 from celery.worker.request import Request
 from kombu.utils import json as wire
 
-from tests.celery_contract.conftest import VERSION, Queued, Tracer, define
+from tests.processes.plain_celery.conftest import VERSION, Queued, Tracer, define
 
 HEADER = {"v": 1, "digest": "0" * 32, "scope": None}
 #: What a later message says again that an earlier one said.

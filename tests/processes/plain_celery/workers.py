@@ -18,9 +18,9 @@ from uuid import uuid4
 from celery import Celery
 from redis import Redis
 
-from tests.support.journal import Journal
-from tests.support.processes import ROOT
 from tests.support.waiting import eventually
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import ROOT
 
 QUIET = (
     "--without-mingle",
@@ -98,7 +98,7 @@ class Stage:
                     "-m",
                     "celery",
                     "-A",
-                    "tests.celery_contract.app",
+                    "tests.processes.plain_celery.app",
                     "worker",
                     "-n",
                     name,

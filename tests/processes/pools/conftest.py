@@ -8,15 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.pools.house import House
-from tests.process.conftest import (  # noqa: F401  the same surroundings
-    key,
-    pytest_runtest_makereport,
-    site,
-)
-from tests.proj import tasks
-from tests.support.control import LISTENING
-from tests.support.site import Site
+from tests.processes.pools.house import House
+from tests.processes.prefork.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
+from tests.sample import tasks
+from tests.support.brokers.control import LISTENING
+from tests.support.workers.site import Site
 
 POOLS = {"solo": 1, "threads": 4, "gevent": 4}
 
@@ -47,7 +43,7 @@ def _house(request: pytest.FixtureRequest, site: Site, _orphans: dict[str, str])
     if pool == "gevent" and importlib.util.find_spec("gevent") is None:
         pytest.skip("gevent is not installed: pip install gevent")
     arguments = ("--pool", pool, "--concurrency", str(POOLS[pool]), "-Q", f"celery,{pool}")
-    worker = site.worker(pool, *arguments, "--include", "tests.pools.house", **SETTINGS).start()
+    worker = site.worker(pool, *arguments, "--include", "tests.processes.pools.house", **SETTINGS).start()
     yield House(pool, site, worker, _orphans[pool])
     site.settle()
     worker.terminate()

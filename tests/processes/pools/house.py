@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import connection
 
-from tests.proj.tasks import LEASE, begin, complete_with_effect, guarded, journal
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample.tasks import LEASE, begin, complete_with_effect, guarded, journal
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 
 @dataclass(frozen=True)

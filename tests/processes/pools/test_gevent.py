@@ -7,12 +7,12 @@ import pytest
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.pools.house import House, hogging
-from tests.process.reserving import sending_to
-from tests.proj import tasks
-from tests.proj.celery import app
-from tests.support.control import revoke
+from tests.processes.pools.house import House, hogging
+from tests.sample import tasks
+from tests.sample.celery import app
+from tests.support.brokers.control import revoke
 from tests.support.waiting import eventually
+from tests.support.workers.reserving import sending_to
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("_house", ["gevent"], indirect=True)]
 

@@ -8,10 +8,10 @@ import pytest
 
 from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.states import State
-from tests.pools.house import House, backends
-from tests.proj import atomic, endings, tasks
-from tests.proj.reserving import ordering
-from tests.support.control import revoke
+from tests.processes.pools.house import House, backends
+from tests.sample import atomic, endings, tasks
+from tests.sample.reserving import ordering
+from tests.support.brokers.control import revoke
 from tests.support.results import result_of
 from tests.support.waiting import eventually
 

@@ -6,9 +6,9 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.pools.house import House
-from tests.proj import tasks
-from tests.proj.celery import app
+from tests.processes.pools.house import House
+from tests.sample import tasks
+from tests.sample.celery import app
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("_house", ["threads"], indirect=True)]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from tests.support.broker import Broker
-from tests.support.databases import empty_database, test_database
-from tests.support.journal import Journal
-from tests.support.processes import Worker
-from tests.support.rows import Rows
-from tests.support.site import Pair, Site
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import empty_database, test_database
+from tests.support.ledger.rows import Rows
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Pair, Site
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker

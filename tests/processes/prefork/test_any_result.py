@@ -6,9 +6,9 @@ import pytest
 
 from django_idempotent_tasks import ResultNotStored
 from django_idempotent_tasks.states import Reason, State
-from tests.proj import endings, tasks
+from tests.sample import endings, tasks
 from tests.support.results import result_of
-from tests.support.site import Site
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -11,10 +11,10 @@ from celery.exceptions import TaskRevokedError
 
 from django_idempotent_tasks.models import AnsweredCall
 from django_idempotent_tasks.states import State
-from tests.process.reserving import charge, sending_to, working
-from tests.support.processes import Worker
-from tests.support.site import Site
 from tests.support.waiting import PATIENCE, eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.reserving import charge, sending_to, working
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
 

@@ -10,8 +10,8 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.support.processes import ROOT
-from tests.support.site import Site
+from tests.support.workers.processes import ROOT
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +41,7 @@ def test_a_worker_refuses_a_ledger_that_has_lost_its_primary_key(own_site: Site)
 def test_manage_check_reports_it_and_the_other_tasks_are_fine(own_site: Site) -> None:
     environment = {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+        "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
         "DATABASE_URL": own_site.database_url,
     }
     command = [sys.executable, "-m", "django", "check"]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.concurrency.session import Session
-from tests.proj import atomic
-from tests.proj.models import Effect
-from tests.support.site import Site
+from tests.sample import atomic
+from tests.sample.models import Effect
+from tests.support.ledger.session import Session
 from tests.support.waiting import PATIENCE, eventually
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +29,7 @@ def test_the_victim_of_a_deadlock_is_run_again_and_done_once(
     left, right = f"{key}-l", f"{key}-r"
     for name in (left, right):
         Effect.objects.using(own_site.rows.alias).create(key=name, attempt=0, token=0)
-    change = "UPDATE proj_effect SET note = note || 'theirs' WHERE key = '{}'"
+    change = "UPDATE sample_effect SET note = note || 'theirs' WHERE key = '{}'"
     with own_site.running("crossing", "--concurrency", "1"):
         own_site.send(atomic.crossing, key, left, right)
         eventually((own_site.directory / f"{key}.1.visited").exists, "it has changed one row")

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 
 from django_idempotent_tasks.states import State
-from tests.process.reserving import sending_to
-from tests.proj import tasks
-from tests.support.site import Pair, Site
+from tests.sample import tasks
 from tests.support.waiting import eventually
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

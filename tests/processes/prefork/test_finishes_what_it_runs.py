@@ -8,9 +8,9 @@ import pytest
 
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.proj import tasks
-from tests.support.site import Pair, Site
+from tests.sample import tasks
 from tests.support.waiting import eventually
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

@@ -9,10 +9,10 @@ import pytest
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.proj import tasks
-from tests.proj.celery import app
-from tests.support.site import Site
+from tests.sample import tasks
+from tests.sample.celery import app
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -10,10 +10,10 @@ import pytest
 
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.thread import LEADER_LEASE, POLL
-from tests.proj import tasks
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample import tasks
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

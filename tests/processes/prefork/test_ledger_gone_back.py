@@ -10,9 +10,9 @@ from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.process.reserving import charge, sending_to, working
-from tests.proj import atomic, tasks
-from tests.support.site import Site
+from tests.sample import atomic, tasks
+from tests.support.workers.reserving import charge, sending_to, working
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import atomic, leaving, tasks
-from tests.support.broker import Broker
-from tests.support.databases import migrated_database
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.sample import atomic, leaving, tasks
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import migrated_database
+from tests.support.ledger.rows import Rows
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

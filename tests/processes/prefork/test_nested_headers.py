@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.process.reserving import sending_to
-from tests.proj import atomic, endings, reserving
-from tests.support.site import Site
+from tests.sample import atomic, endings, reserving
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("pair")]
 

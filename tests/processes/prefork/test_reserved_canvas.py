@@ -11,9 +11,9 @@ from django.db import connections, transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.process.reserving import charge, collect, replaced, sending_to, strict, working
-from tests.support.site import Site
 from tests.support.waiting import PATIENCE
+from tests.support.workers.reserving import charge, collect, replaced, sending_to, strict, working
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import death, endings
+from tests.sample import death, endings
 from tests.support.results import result_of
-from tests.support.site import Site
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("pair")]
 

@@ -10,12 +10,12 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.process.reserving import charge, sending_to, working
-from tests.proj import death
-from tests.proj.celery import app
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample import death
+from tests.sample.celery import app
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.reserving import charge, sending_to, working
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
 

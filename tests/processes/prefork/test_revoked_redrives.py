@@ -12,13 +12,13 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.process.reserving import sending_to
-from tests.process.test_idem_command import QUIET
-from tests.proj import death
-from tests.proj.celery import app
-from tests.support.control import LISTENING
-from tests.support.processes import MINGLES, Worker
-from tests.support.site import Site
+from tests.processes.programs.test_idem_command import QUIET
+from tests.sample import death
+from tests.sample.celery import app
+from tests.support.brokers.control import LISTENING
+from tests.support.workers.processes import MINGLES, Worker
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -8,9 +8,9 @@ import pytest
 from celery import chain
 
 from django_idempotent_tasks.states import Reason, State
-from tests.proj import endings, tasks
-from tests.support.site import Pair, Site
+from tests.sample import endings, tasks
 from tests.support.waiting import eventually
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

@@ -19,9 +19,9 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.sweep import BITE, sweep_once
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.proj import tasks
-from tests.support.site import Pair, Site
+from tests.sample import tasks
 from tests.support.waiting import eventually
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

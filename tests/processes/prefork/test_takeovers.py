@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import tasks
-from tests.support import processes
+from tests.sample import tasks
 from tests.support.results import result_of
-from tests.support.site import Pair, Site
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Pair, Site
 
 pytestmark = pytest.mark.process
 

@@ -8,9 +8,9 @@ import pytest
 
 from django_idempotent_tasks import DuplicateTask
 from django_idempotent_tasks.states import State
-from tests.proj import endings, tasks
+from tests.sample import endings, tasks
 from tests.support.results import result_of
-from tests.support.site import Site
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("pair")]
 

@@ -18,14 +18,14 @@ pytest.importorskip("django_celery_beat")
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker, start_postgres
-from tests.support.beats import STOCK, Beat, Beats, beats
-from tests.support.broker import Broker
-from tests.support.databases import migrated_database
-from tests.support.journal import Journal
-from tests.support.processes import pause
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import migrated_database
+from tests.support.ledger.rows import Rows
 from tests.support.waiting import eventually
+from tests.support.workers.beats import STOCK, Beat, Beats, beats
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import pause
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

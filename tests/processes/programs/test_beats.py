@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("django_celery_beat")
 
 from django_idempotent_tasks.models import BeatCursor
-from tests.support.beats import OURS, STOCK, Beat, Beats, IdemBeat, ListeningBeat, beats
-from tests.support.control import ping
-from tests.support.processes import pause
-from tests.support.site import Site
+from tests.support.brokers.control import ping
 from tests.support.waiting import eventually
+from tests.support.workers.beats import OURS, STOCK, Beat, Beats, IdemBeat, ListeningBeat, beats
+from tests.support.workers.processes import pause
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

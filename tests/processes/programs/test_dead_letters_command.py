@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.process.test_idem_command import QUIET, Idem, idem
-from tests.process.test_sweeping import plant_call
-from tests.support.site import Site
+from tests.processes.prefork.test_sweeping import plant_call
+from tests.processes.programs.test_idem_command import QUIET, Idem, idem
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 

@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.states import State
-from tests.process.test_sweeping import plant_call
-from tests.support.processes import ROOT, _die_with_parent
-from tests.support.site import Site
+from tests.processes.prefork.test_sweeping import plant_call
 from tests.support.waiting import eventually
+from tests.support.workers.processes import ROOT, _die_with_parent
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 
@@ -32,7 +32,7 @@ class Idem:
     def __init__(self, site: Site, log: Path, *words: str, **environment: str) -> None:
         self.log = log
         variables = {
-            "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
             "DATABASE_URL": site.database_url,
             "CELERY_BROKER_URL": site.broker.url,
             "PROJ_PREFIX": site.broker.prefix,

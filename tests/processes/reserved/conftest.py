@@ -13,14 +13,14 @@ import pytest
 from django.test import override_settings
 
 from example_project.servers import Server, start_broker
-from tests.process.conftest import _clean, key, own_site, site  # noqa: F401  the same surroundings
-from tests.proj.celery import app
-from tests.reserve.shop import REPUBLISH_AFTER, Shop, forget_connections
-from tests.reserve.vhost import Vhost, own_vhost
-from tests.support.broker import Broker
-from tests.support.delays import LateProxy
-from tests.support.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url
-from tests.support.site import Site
+from tests.processes.prefork.conftest import _clean, key, own_site, site  # noqa: F401  the same surroundings
+from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop, forget_connections
+from tests.sample.celery import app
+from tests.support.brokers.broker import Broker
+from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url
+from tests.support.brokers.vhost import Vhost, own_vhost
+from tests.support.network.delays import LateProxy
+from tests.support.workers.site import Site
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.reserve.shop import Shop
-from tests.support.processes import ROOT, _die_with_parent
+from tests.processes.reserved.shop import Shop
+from tests.support.workers.processes import ROOT, _die_with_parent
 
 #: Sweeps once, as a leader does in its thread.
 SWEEP = "from django_idempotent_tasks.sweeper.sweep import sweep_once; sweep_once(app, get_store())"
@@ -41,10 +41,10 @@ import django
 django.setup()
 from django.db import transaction
 from django_idempotent_tasks.ledger.stores import get_store
-from tests.proj.celery import app
-from tests.proj.models import Effect
-from tests.proj.reserving import ordering
-from tests.proj.tasks import journal
+from tests.sample.celery import app
+from tests.sample.models import Effect
+from tests.sample.reserving import ordering
+from tests.sample.tasks import journal
 """
 
 
@@ -67,7 +67,7 @@ def program(shop: Shop, text: str, *, broker_url: str) -> Iterator[subprocess.Po
 
 def _environment(shop: Shop) -> Mapping[str, str]:
     return {
-        "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+        "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
         "DATABASE_URL": shop.site.database_url,
         "PROJ_PREFIX": shop.site.broker.prefix,
         "PROJ_DIRECTORY": str(shop.site.directory),

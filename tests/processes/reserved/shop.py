@@ -19,12 +19,12 @@ from django_idempotent_tasks.messages.relay import collapse, relay
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import Swept, sweep_bite
-from tests.proj.celery import app
-from tests.proj.models import Effect
-from tests.proj.reserving import ordering
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample.celery import app
+from tests.sample.models import Effect
+from tests.sample.reserving import ordering
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 #: Seconds after which the sweeper sends again what was not claimed.
 REPUBLISH_AFTER = 3

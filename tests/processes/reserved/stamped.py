@@ -8,8 +8,8 @@ from typing import Any
 from celery import Task, signals
 
 from django_idempotent_tasks import IdempotentTaskMixin, PermanentError
-from tests.proj.celery import app
-from tests.proj.tasks import guarded, journal
+from tests.sample.celery import app
+from tests.sample.tasks import guarded, journal
 
 #: Whose request is served, in each process.
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from example_project.servers import Server
-from tests.reserve.shop import Shop
-from tests.reserve.victims import Victims
+from tests.processes.reserved.shop import Shop
+from tests.processes.reserved.victims import Victims
 
 pytestmark = pytest.mark.process
 

@@ -13,8 +13,8 @@ from django.db import connections
 
 from example_project.servers import Server
 from example_project.servers.process import send_signal
-from tests.reserve.shop import Shop, forget_connections
-from tests.support.delays import LateProxy, black_hole
+from tests.processes.reserved.shop import Shop, forget_connections
+from tests.support.network.delays import LateProxy, black_hole
 
 pytestmark = pytest.mark.process
 

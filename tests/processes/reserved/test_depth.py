@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.sweeper.posting import HELD
-from tests.reserve.shop import REPUBLISH_AFTER, Shop
+from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop
 
 pytestmark = pytest.mark.process
 

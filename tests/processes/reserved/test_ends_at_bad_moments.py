@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.reserve.programs import ORDER, program
-from tests.reserve.shop import Shop
-from tests.support.delays import LateProxy
+from tests.processes.reserved.programs import ORDER, program
+from tests.processes.reserved.shop import Shop
+from tests.support.network.delays import LateProxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
@@ -30,7 +30,7 @@ def test_an_order_whose_process_is_killed_before_its_commit_leaves_nothing(shop:
     begun = shop.site.directory / f"{key}.1.visited"
     text = (
         f"with transaction.atomic():\n ordering.delay({key!r})\n"
-        f" from tests.proj.tasks import journal\n journal().visit({f'{key}.1'!r})"
+        f" from tests.sample.tasks import journal\n journal().visit({f'{key}.1'!r})"
     )
     with program(shop, text, broker_url=shop.site.broker.url):
         eventually(begun.exists, "it is about to commit")

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.reserve.programs import ORDER_MANY, program
-from tests.reserve.shop import Shop
-from tests.reserve.vhost import Closings, Vhost
-from tests.reserve.victims import Victims
-from tests.support.processes import Worker
+from tests.processes.reserved.programs import ORDER_MANY, program
+from tests.processes.reserved.shop import Shop
+from tests.processes.reserved.victims import Victims
+from tests.support.brokers.vhost import Closings, Vhost
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
-from tests.reserve.shop import REPUBLISH_AFTER, Shop, forget_connections
-from tests.reserve.test_broker_silence import is_not_held
-from tests.reserve.victims import Victims
-from tests.support.delays import LateProxy, black_hole
-from tests.support.rabbitmq import through
+from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop, forget_connections
+from tests.processes.reserved.test_broker_silence import is_not_held
+from tests.processes.reserved.victims import Victims
+from tests.support.brokers.rabbitmq import through
+from tests.support.network.delays import LateProxy, black_hole
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

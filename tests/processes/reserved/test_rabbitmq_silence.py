@@ -7,11 +7,11 @@ from django.db.models.functions import Now
 
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
-from tests.reserve.shop import Shop, forget_connections
-from tests.reserve.test_broker_silence import is_not_held
-from tests.reserve.vhost import Vhost
-from tests.support.delays import LateProxy
-from tests.support.rabbitmq import through
+from tests.processes.reserved.shop import Shop, forget_connections
+from tests.processes.reserved.test_broker_silence import is_not_held
+from tests.support.brokers.rabbitmq import through
+from tests.support.brokers.vhost import Vhost
+from tests.support.network.delays import LateProxy
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

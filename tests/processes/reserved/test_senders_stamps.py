@@ -10,8 +10,8 @@ import pytest
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from tests.reserve.shop import Shop
-from tests.reserve.stamped import STAMPS, serve, tenant
+from tests.processes.reserved.shop import Shop
+from tests.processes.reserved.stamped import STAMPS, serve, tenant
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
@@ -43,7 +43,11 @@ def test_a_call_that_the_broker_lost_and_a_redriven_one_carry_the_stamps_of_thei
     as_acme(lambda: serve.delay(dead, fails=True))
     shop.site.broker.clear()
     with shop.site.running(
-        "other", "--include", "tests.reserve.stamped", **shop.environment, PROJ_RESULT_BACKEND="disabled://"
+        "other",
+        "--include",
+        "tests.processes.reserved.stamped",
+        **shop.environment,
+        PROJ_RESULT_BACKEND="disabled://",
     ):
         for each in (lost, submitted, dead):
             assert seen(shop, each) == ACME

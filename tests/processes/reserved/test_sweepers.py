@@ -14,10 +14,10 @@ from django_idempotent_tasks.sweeper import posting
 from django_idempotent_tasks.sweeper.posting import FLUSH
 from django_idempotent_tasks.sweeper.sweep import BITE
 from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
-from tests.reserve.programs import SWEEP, program
-from tests.reserve.shop import Shop
-from tests.support.broker import QUEUE
-from tests.support.delays import LateProxy
+from tests.processes.reserved.programs import SWEEP, program
+from tests.processes.reserved.shop import Shop
+from tests.support.brokers.broker import QUEUE
+from tests.support.network.delays import LateProxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process

@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 
 from django_idempotent_tasks.states import State
-from tests.reserve.shop import Shop
+from tests.processes.reserved.shop import Shop
 from tests.support.waiting import eventually
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 from tests.docs.walk import walking
-from tests.wheel.archives import problems
+from tests.project.wheel.archives import problems
 
 TARGET = ROOT / "dist"
 #: Development's packages; with one of them the environment would not be that of a user.

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.stores.quick import careless_sqlite, emptied_by_delete
-from tests.transactions.conftest import alias, shop, till
+from tests.support.deliveries import alias, postgresql, shop, till, watching
+from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
 
 if TYPE_CHECKING:
     from pytest_django import Settings
 
-__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "shop", "till"]
+__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "postgresql", "shop", "till", "watching"]
 
 
 class Astray:

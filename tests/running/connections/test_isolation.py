@@ -17,12 +17,12 @@ from django_idempotent_tasks import PermanentError
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.running import conflicts
 from django_idempotent_tasks.states import Reason, State
-from tests.concurrency.session import Session
-from tests.proj.models import Effect
+from tests.sample.models import Effect
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.ledger.session import Session
+from tests.support.till import Counter, End, Till
 from tests.support.waiting import PATIENCE, eventually
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter, End, Till
 
 pytestmark = [
     pytest.mark.postgresql,
@@ -212,7 +212,7 @@ def contested(
     def sell(self: Any, order: int) -> int:
         shop.sell(self, "sold")
         if shop.runs <= times:
-            rival.sql(f"UPDATE proj_effect SET note = '{shop.runs}' WHERE key = 'stock'")  # noqa: S608
+            rival.sql(f"UPDATE sample_effect SET note = '{shop.runs}' WHERE key = 'stock'")  # noqa: S608
         reaction(lambda: Effect.objects.filter(key="stock").update(note="ours"))
         return order
 
@@ -275,7 +275,7 @@ def test_a_conflict_is_retried_where_the_work_of_a_leased_body_has_begun(
         with self.idempotency.complete() as done:
             isolated.sell(self, "sold")
             if isolated.runs == 1:
-                rival.sql("UPDATE proj_effect SET note = 'theirs' WHERE key = 'stock'")
+                rival.sql("UPDATE sample_effect SET note = 'theirs' WHERE key = 'stock'")
             Effect.objects.filter(key="stock").update(note="ours")
             done.result = order
 
@@ -292,7 +292,7 @@ def test_the_victim_of_a_deadlock_runs_again(till: Till, isolated: Counter, riva
     others: list[Future[object]] = []
 
     def change(name: str) -> str:
-        return f"UPDATE proj_effect SET note = note || '{{}}' WHERE key = '{name}'"  # noqa: S608
+        return f"UPDATE sample_effect SET note = note || '{{}}' WHERE key = '{name}'"  # noqa: S608
 
     @till.guarded(max_retries=0)
     def sell(self: Any, order: int) -> int:
@@ -350,8 +350,8 @@ def test_a_conflict_in_the_commit_is_no_crash_and_the_message_comes_back(
         isolated.sell(self, "ours")
         if isolated.runs == 1:
             rival.begin("SERIALIZABLE")
-            rival.sql("SELECT count(*) FROM proj_effect")
-            rival.sql("INSERT INTO proj_effect (key, attempt, token, note) VALUES ('r', 1, 1, 'theirs')")
+            rival.sql("SELECT count(*) FROM sample_effect")
+            rival.sql("INSERT INTO sample_effect (key, attempt, token, note) VALUES ('r', 1, 1, 'theirs')")
             rival.commit()
         return seen
 

@@ -13,9 +13,9 @@ from celery.fixups.django import DjangoWorkerFixup  # type: ignore[attr-defined]
 from django.db import OperationalError, connections
 
 from django_idempotent_tasks.worker.hooks import keep_connections
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 from tests.support.waiting import eventually
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
 
 pytestmark = [
     pytest.mark.postgresql,

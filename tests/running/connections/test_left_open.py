@@ -15,9 +15,9 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.session import Session
 from django_idempotent_tasks.running.leftovers import let_go
 from django_idempotent_tasks.states import State
-from tests.proj.models import Effect
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.sample.models import Effect
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

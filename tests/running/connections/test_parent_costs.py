@@ -15,8 +15,8 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import Bench
 from django_idempotent_tasks.worker import revoked
 from django_idempotent_tasks.worker.breaker import breaker, kept, on_own_connection
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

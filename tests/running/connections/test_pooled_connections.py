@@ -10,9 +10,9 @@ from celery.contrib.django.task import DjangoTask
 from django.db import connections
 
 from django_idempotent_tasks.worker.hooks import keep_connections, spare_pools
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.test_kept_connections import fixup
-from tests.transactions.till import Counter, Till
+from tests.running.connections.test_kept_connections import fixup
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 __all__ = ["fixup"]
 

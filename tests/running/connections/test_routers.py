@@ -19,8 +19,8 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 each_mode = pytest.mark.parametrize("mode", ["leased", "atomic"])
 anywhere = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)

@@ -13,7 +13,7 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from tests.transactions.till import Counter, Till
+from tests.support.till import Counter, Till
 
 TABLES = ("idempotencykey", "answeredcall", "duplicateattempt", "leader")
 

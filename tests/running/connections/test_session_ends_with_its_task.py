@@ -10,8 +10,8 @@ from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
@@ -35,7 +35,7 @@ MYSQL = {
     "time zone": "SET time_zone = '+05:45'",
     "sql mode": "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'",
     "lock": "SELECT GET_LOCK('seven', 0)",
-    "tables": "LOCK TABLES proj_effect WRITE",
+    "tables": "LOCK TABLES sample_effect WRITE",
     "temporary table": "CREATE TEMPORARY TABLE {key} (digest char(32))",
     "autocommit": "SET autocommit = 0",
 }

@@ -12,8 +12,8 @@ from django.dispatch import Signal
 
 from django_idempotent_tasks import signals
 from django_idempotent_tasks.states import State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

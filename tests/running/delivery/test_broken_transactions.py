@@ -11,15 +11,15 @@ from django.db.transaction import TransactionManagementError
 
 from django_idempotent_tasks import PermanentError
 from django_idempotent_tasks.states import Reason, State
-from tests.proj.models import Effect
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs
-from tests.transactions.till import Counter, Till
+from tests.sample.models import Effect
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
-WRONG = "SELECT no_such_column FROM proj_effect"
-WRITE = "INSERT INTO proj_effect (key, attempt, token, note) VALUES ('raw', 1, 1, 'raw')"
+WRONG = "SELECT no_such_column FROM sample_effect"
+WRITE = "INSERT INTO sample_effect (key, attempt, token, note) VALUES ('raw', 1, 1, 'raw')"
 
 
 def sql(alias: str, *statements: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 from django.db import IntegrityError, connections, transaction
 
 from django_idempotent_tasks.states import State
-from tests.proj.models import Effect
-from tests.transactions.conftest import ALIASES, APPS, need_postgresql
-from tests.transactions.till import Counter, Till
+from tests.sample.models import Effect
+from tests.support.deliveries import ALIASES, APPS, need_postgresql
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

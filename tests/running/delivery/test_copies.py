@@ -15,9 +15,9 @@ from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.test_duplicates import LINK
-from tests.transactions.till import Counter, Till
+from tests.running.delivery.test_duplicates import LINK
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

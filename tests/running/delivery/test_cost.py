@@ -8,9 +8,9 @@ import pytest
 from celery.contrib.django.task import DjangoTask
 from django.db import connections, transaction
 
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
-from tests.transactions.wire import Heard, told
+from tests.running.delivery.heard import Heard, told
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = [
     pytest.mark.postgresql,
@@ -105,7 +105,7 @@ def test_the_claim_is_the_first_statement_and_the_completion_the_last(
     assert heard.statements[0] == "BEGIN"
     assert heard.statements[-1] == "COMMIT"
     assert "django_idempotent_tasks" in heard.statements[1]
-    assert "proj_effect" in heard.statements[2]
+    assert "sample_effect" in heard.statements[2]
 
 
 def test_no_savepoint_is_ours(till: Till, postgresql: Counter) -> None:

@@ -9,8 +9,8 @@ import pytest
 from django_idempotent_tasks import DuplicateTask, KeyReused, ManualReview, PermanentError, RecordedError
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

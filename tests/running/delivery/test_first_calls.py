@@ -8,8 +8,8 @@ import pytest
 
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
@@ -37,7 +37,7 @@ def test_nobody_sees_anything_before_the_commit(till: Till, shop: Counter) -> No
         with get_store().side_connection() as other:
             seen.append(other.read(identity.digest, task_id="A"))
             with other.connection.cursor() as cursor:
-                cursor.execute("SELECT count(*) FROM proj_effect")
+                cursor.execute("SELECT count(*) FROM sample_effect")
                 seen.append(cursor.fetchone()[0])
 
     assert till.deliver(look, 7).result is None

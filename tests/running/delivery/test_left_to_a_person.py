@@ -15,10 +15,10 @@ from django_idempotent_tasks import ManualReview, OuterTransaction, PermanentErr
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import jobs, told
-from tests.transactions.test_left_open import begin, switch_autocommit_off
-from tests.transactions.till import Counter, End, Till
+from tests.running.connections.test_left_open import begin, switch_autocommit_off
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import jobs, told
+from tests.support.till import Counter, End, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

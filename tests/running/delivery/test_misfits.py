@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.failed import told
-from tests.transactions.till import Counter, End, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.failed import told
+from tests.support.till import Counter, End, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

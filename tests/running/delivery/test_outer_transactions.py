@@ -10,9 +10,9 @@ from django.db import connections, transaction
 
 from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.states import Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.test_hooks import heard
-from tests.transactions.till import Counter, Till
+from tests.running.delivery.test_after_the_commit import heard
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

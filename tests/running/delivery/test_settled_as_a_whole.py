@@ -18,8 +18,8 @@ from django_idempotent_tasks import (
 )
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -11,10 +11,10 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connections
 
 from django_idempotent_tasks.states import State
-from tests.crash.scenarios import FILES, PACKAGE, TRANSACTIONS, first_visits
+from tests.crashes.scenarios import FILES, PACKAGE, TRANSACTIONS, first_visits
+from tests.support.deliveries import ALIASES, APPS
 from tests.support.glitch import Glitch, Spot, files_of, raising
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, End, Till
+from tests.support.till import Counter, End, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

@@ -12,8 +12,8 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from tests.transactions.conftest import ALIASES, APPS
-from tests.transactions.till import Counter, End, Sent, Till
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, End, Sent, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

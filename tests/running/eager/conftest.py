@@ -10,7 +10,7 @@ from celery import Celery
 from django.db import connection
 
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.transactions.till import Till
+from tests.support.till import Till
 
 
 class EagerApp(Celery):

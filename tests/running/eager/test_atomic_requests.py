@@ -14,8 +14,8 @@ from django.urls import path
 from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.eager.conftest import only_row
-from tests.proj.models import Effect
+from tests.running.eager.conftest import only_row
+from tests.sample.models import Effect
 
 if TYPE_CHECKING:
     from pytest_django import Settings

@@ -15,7 +15,7 @@ from django.db import connection
 from django_idempotent_tasks import IdempotentTask, IdempotentTaskMixin
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.transactions.till import Till
+from tests.support.till import Till
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,7 +15,7 @@ from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.signals import key_failed
 from django_idempotent_tasks.states import Reason, State
-from tests.transactions.till import Till
+from tests.support.till import Till
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.http import urls
-from tests.sending.conftest import Post
+from tests.sending.http import urls
+from tests.support.post import Post
 
 
 class Visitor:
@@ -44,7 +44,7 @@ def _post() -> Post:
 
 @pytest.fixture(name="task")
 def _task(post: Post, settings: Any) -> Iterator[Any]:
-    settings.ROOT_URLCONF = "tests.http.urls"
+    settings.ROOT_URLCONF = "tests.sending.http.urls"
     task = post.task(name="plans.generate", max_retries=0)
     urls.TASK.append(task)
     yield task

@@ -15,8 +15,8 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.http.conftest import Visitor
-from tests.sending.conftest import Post
+from tests.sending.http.conftest import Visitor
+from tests.support.post import Post
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,9 +13,9 @@ from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.http import urls
-from tests.http.conftest import Visitor
-from tests.sending.conftest import Post, no_broker
+from tests.sending.http import urls
+from tests.sending.http.conftest import Visitor
+from tests.support.post import Post, no_broker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

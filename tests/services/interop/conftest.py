@@ -12,15 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.process.conftest import (  # noqa: F401  the same surroundings
-    _clean,
-    key,
-    own_site,
-    pytest_runtest_makereport,
-    site,
-)
-from tests.support.processes import ROOT, Worker
-from tests.support.site import Site
+from tests.processes.prefork.conftest import _clean, key, own_site, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
+from tests.support.workers.processes import ROOT, Worker
+from tests.support.workers.site import Site
 
 REPUBLISH_AFTER = 3
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django_guid.integrations import CeleryIntegration
 
-from tests.interop.instruments import app
-from tests.proj.settings import *  # noqa: F403
-from tests.proj.settings import INSTALLED_APPS
+from tests.sample.settings import *  # noqa: F403
+from tests.sample.settings import INSTALLED_APPS
+from tests.services.interop.instruments import app
 
 app.set_default()
 

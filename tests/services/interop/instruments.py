@@ -20,8 +20,8 @@ from sentry_sdk.transport import Transport
 
 from django_idempotent_tasks import IdempotentTask
 
-app = Celery("tests.interop.instruments", set_as_current=False)
-app.config_from_object("tests.proj.celery_config")
+app = Celery("tests.services.interop.instruments", set_as_current=False)
+app.config_from_object("tests.sample.celery_config")
 app.steps["worker"].add(DjangoStructLogInitStep)
 
 spans = InMemorySpanExporter()
@@ -32,7 +32,7 @@ class Noted(Transport):  # type: ignore[misc]  # taken for Any
     """Sends nothing; check-ins are noted."""
 
     def capture_envelope(self, envelope: Any) -> None:
-        from tests.proj.tasks import journal  # noqa: PLC0415  it has models
+        from tests.sample.tasks import journal  # noqa: PLC0415  it has models
 
         for item in envelope.items:
             if item.type == "check_in":
@@ -62,7 +62,7 @@ def serve(self: Any, key: str) -> None:  # noqa: ARG001
     """Say to which trace and request the run belongs."""
     from django_guid import get_guid  # noqa: PLC0415  it has settings
 
-    from tests.proj.tasks import journal  # noqa: PLC0415  it has models
+    from tests.sample.tasks import journal  # noqa: PLC0415  it has models
 
     journal().write(
         "started",

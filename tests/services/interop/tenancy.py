@@ -12,8 +12,8 @@ from django_idempotent_tasks import IdempotentTaskMixin, PermanentError
 
 TENANT = "acme"
 
-app = CeleryApp("tests.interop.tenancy", set_as_current=False)
-app.config_from_object("tests.proj.celery_config")
+app = CeleryApp("tests.services.interop.tenancy", set_as_current=False)
+app.config_from_object("tests.sample.celery_config")
 
 
 class GuardedTenantTask(IdempotentTaskMixin, TenantTask):  # type: ignore[misc]  # it ships no types
@@ -27,7 +27,7 @@ class GuardedTenantTask(IdempotentTaskMixin, TenantTask):  # type: ignore[misc] 
 )
 def serve(self: Any, key: str, *, fails: bool = False) -> None:  # noqa: ARG001
     """Say in which schema it runs; ``fails``: the first time for good."""
-    from tests.proj.tasks import journal  # noqa: PLC0415  it has models
+    from tests.sample.tasks import journal  # noqa: PLC0415  it has models
 
     runs = journal().starts(key)
     with connection.cursor() as cursor:
@@ -39,7 +39,7 @@ def serve(self: Any, key: str, *, fails: bool = False) -> None:  # noqa: ARG001
 
 def open_schema() -> None:
     """Make the tenant and its schema."""
-    from tests.interop.customers.models import Client  # noqa: PLC0415  it has models
+    from tests.services.interop.customers.models import Client  # noqa: PLC0415  it has models
 
     with connection.schema_editor() as editor:
         editor.create_model(Client)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.interop.conftest import Project
-from tests.support.site import Site
+from tests.services.interop.conftest import Project
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.interop]
 
@@ -20,14 +20,14 @@ NEEDS = (
     "django_guid",
     "django_celery_beat",
 )
-TRACED = "tests.interop.instruments"
+TRACED = "tests.services.interop.instruments"
 
 
 def test_a_call_that_the_sweeper_publishes_belongs_to_the_trace_and_the_request_of_its_sender(
     own_site: Site, key: str
 ) -> None:
     """And a check-in of Sentry, opened for an occurrence that beat sends, is closed where that runs."""
-    project = Project(own_site, "tests.interop.instrument_settings", TRACED)
+    project = Project(own_site, "tests.services.interop.instrument_settings", TRACED)
     lost, periodic = f"{key}-lost", f"{key}-periodic"
     request = json.loads(project.run(TRACED, f"request({lost!r})").splitlines()[-1])
     assert request["sent"] == 1, "the signals are heard once, and OpenTelemetry's span has ended"

@@ -8,9 +8,9 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from tests.interop.conftest import Project
-from tests.support.site import Site
+from tests.services.interop.conftest import Project
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.interop]
 
@@ -18,10 +18,10 @@ NEEDS = ("django_tenants", "tenant_schemas_celery")
 
 
 def test_lost_and_redriven_calls_run_in_the_schema_of_their_tenant(own_site: Site, key: str) -> None:
-    project = Project(own_site, "tests.interop.tenant_settings", "tests.interop.tenancy")
+    project = Project(own_site, "tests.services.interop.tenant_settings", "tests.services.interop.tenancy")
     lost, submitted, dead = f"{key}-lost", f"{key}-submitted", f"{key}-dead"
-    project.run("tests.interop.tenancy", "open_schema()")
-    project.run("tests.interop.tenancy", f"request({lost!r}, {submitted!r}, {dead!r})")
+    project.run("tests.services.interop.tenancy", "open_schema()")
+    project.run("tests.services.interop.tenancy", f"request({lost!r}, {submitted!r}, {dead!r})")
     assert own_site.broker.waiting() == 3
     own_site.broker.clear()
     with project.working():

@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connections
 
-from tests.transactions.conftest import watching
-from tests.transactions.till import Counter, Till
+from tests.support.deliveries import watching
+from tests.support.till import Counter, Till
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -32,7 +32,7 @@ ELSEWHERE = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip them, aloud."""
     for item in items:
-        if item.path.name == "test_mysql_atomic_runs.py":
+        if item.path.name == "test_atomic_promises.py":
             name = item.name if item.name in ELSEWHERE else item.name.partition("[")[0]
             if name in ELSEWHERE:
                 item.add_marker(pytest.mark.skip(reason=ELSEWHERE[name]))

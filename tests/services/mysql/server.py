@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.conf import settings
 
-from tests.services.conftest import ALIAS
+from tests.services.mysql.conftest import ALIAS
 
 __all__ = ["ALIAS", "mark"]
 
@@ -13,5 +13,5 @@ if ALIAS not in settings.DATABASES:
     pytest.skip("MYSQL_URL names no MariaDB or MySQL", allow_module_level=True)
 
 mark = pytest.mark.django_db(
-    transaction=True, databases=["default", ALIAS], available_apps=["django_idempotent_tasks", "tests.proj"]
+    transaction=True, databases=["default", ALIAS], available_apps=["django_idempotent_tasks", "tests.sample"]
 )

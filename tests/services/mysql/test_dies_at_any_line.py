@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.scenarios import SCENARIOS, Scenario, before_effects, spots_of
-from tests.crash.test_every_line import die_at
-from tests.services.mysql import mark
+from tests.crashes.scenarios import SCENARIOS, Scenario, before_effects, spots_of
+from tests.crashes.test_every_line import die_at
+from tests.services.mysql.server import mark
 
 pytestmark = mark
 

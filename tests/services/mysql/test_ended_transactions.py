@@ -17,18 +17,18 @@ from django_idempotent_tasks.messages.header import to_header
 from django_idempotent_tasks.messages.message import CONFLICTS, HEADER
 from django_idempotent_tasks.running import conflicts
 from django_idempotent_tasks.states import State
-from tests.concurrency.mysql import wait_until_blocked
-from tests.concurrency.session import Session
-from tests.proj.models import Effect
-from tests.services.mysql import ALIAS, mark
+from tests.races.mysql import wait_until_blocked
+from tests.sample.models import Effect
+from tests.services.mysql.server import ALIAS, mark
+from tests.support.ledger.session import Session
+from tests.support.till import Counter, Till
 from tests.support.waiting import PATIENCE
-from tests.transactions.till import Counter, Till
 
 pytestmark = mark
 
 Act = Callable[[Counter], object]
 
-HEAVY = "INSERT INTO proj_effect (`key`, attempt, token, note) SELECT 'h', 0, 0, 'h' FROM seq_1_to_50"
+HEAVY = "INSERT INTO sample_effect (`key`, attempt, token, note) SELECT 'h', 0, 0, 'h' FROM seq_1_to_50"
 
 
 def sql(*statements: str) -> None:
@@ -56,7 +56,8 @@ class Deadlock:
 
     def __init__(self) -> None:
         rows = [Effect.objects.using(ALIAS).create(key=name, attempt=0, token=0, note="row") for name in "lr"]
-        self.left, self.right = (f"SELECT id FROM proj_effect WHERE id = {row.pk} FOR UPDATE" for row in rows)  # noqa: S608
+        lock = "SELECT id FROM sample_effect WHERE id = {} FOR UPDATE"
+        self.left, self.right = (lock.format(row.pk) for row in rows)
         self.rival, self.watcher = Session(ALIAS), Session(ALIAS)
 
     def strike(self, _shop: Counter) -> None:

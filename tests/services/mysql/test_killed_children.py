@@ -10,13 +10,13 @@ from urllib.parse import quote
 import pytest
 from django.db import connections
 
-from tests.process.reserving import sending_to
-from tests.services.mysql import ALIAS, mark
-from tests.support.broker import Broker
-from tests.support.journal import Journal
-from tests.support.kinds import effects, keys_of, kill_at_its_gate, send, wait_until_done
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.services.mysql.server import ALIAS, mark
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.rows import Rows
+from tests.support.workers.journal import Journal
+from tests.support.workers.kinds import effects, keys_of, kill_at_its_gate, send, wait_until_done
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
 
 pytestmark = [mark, pytest.mark.process]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.process import test_left_open as promises
-from tests.services.mysql import mark
-from tests.services.test_mysql_workers import site
-from tests.support.site import Site
+from tests.processes.prefork import test_left_open_in_a_child as promises
+from tests.services.mysql.server import mark
+from tests.services.mysql.test_killed_children import site
+from tests.support.workers.site import Site
 
 __all__ = ["site"]
 

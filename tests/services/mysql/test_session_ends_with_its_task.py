@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.mysql import mark
-from tests.transactions.test_altered import MYSQL, each_kind, session_ends_with_its_task
-from tests.transactions.till import Counter, Till
+from tests.running.connections.test_session_ends_with_its_task import (
+    MYSQL,
+    each_kind,
+    session_ends_with_its_task,
+)
+from tests.services.mysql.server import mark
+from tests.support.till import Counter, Till
 
 pytestmark = [mark, pytest.mark.usefixtures("watching")]
 

@@ -12,13 +12,13 @@ from django.db import connection, connections
 
 from example_project.database_url import database_from_url
 from example_project.servers import Server
-from tests.process.conftest import _clean, _pair, key, pair
-from tests.support.broker import Broker
-from tests.support.databases import empty_database, test_database
-from tests.support.journal import Journal
-from tests.support.pgbouncer import behind, find_pgbouncer, start_pgbouncer
-from tests.support.rows import Rows
-from tests.support.site import Site
+from tests.processes.prefork.conftest import _clean, _pair, key, pair
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.databases import empty_database, test_database
+from tests.support.ledger.pgbouncer import behind, find_pgbouncer, start_pgbouncer
+from tests.support.ledger.rows import Rows
+from tests.support.workers.journal import Journal
+from tests.support.workers.site import Site
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker

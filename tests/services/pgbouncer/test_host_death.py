@@ -1,10 +1,10 @@
-"""A host behind PgBouncer dies and another leads the sweeper, as in :mod:`tests.process.test_host_death`."""
+"""A host behind PgBouncer dies, another sweeps: as in :mod:`tests.processes.prefork.test_host_death`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.process.test_host_death import (
+from tests.processes.prefork.test_host_death import (
     aftermath,
     test_the_work_is_done_within_a_lease_and_twenty_seconds,
 )

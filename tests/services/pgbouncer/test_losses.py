@@ -10,11 +10,11 @@ from django.db import connections
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from example_project.servers import Server
-from tests.process.reserving import sending_to
-from tests.proj import tasks
-from tests.support.kinds import effects, keys_of, kill_at_its_gate, reached, send, wait_until_done
-from tests.support.site import Site
+from tests.sample import tasks
 from tests.support.waiting import eventually
+from tests.support.workers.kinds import effects, keys_of, kill_at_its_gate, reached, send, wait_until_done
+from tests.support.workers.reserving import sending_to
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.death.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
-from tests.rabbitmq.kinds import KINDS, LONG, REPUBLISH_AFTER, sending_to
-from tests.reserve.vhost import Vhost, own_vhost
-from tests.support.databases import empty_database
-from tests.support.rabbitmq import RabbitBroker, RabbitSite
-from tests.support.rows import Rows
-from tests.support.site import Pair, Site
+from tests.deaths.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
+from tests.services.rabbitmq.kinds import KINDS, LONG, REPUBLISH_AFTER, sending_to
+from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite
+from tests.support.brokers.vhost import Vhost, own_vhost
+from tests.support.ledger.databases import empty_database
+from tests.support.ledger.rows import Rows
+from tests.support.workers.site import Pair, Site
 
 ENVIRONMENT = {"PROJ_IDEMPOTENT_TASKS": json.dumps({"REPUBLISH_AFTER": REPUBLISH_AFTER})}
 

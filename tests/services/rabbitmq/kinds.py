@@ -11,9 +11,9 @@ from django.test import override_settings
 from kombu import pools
 
 from django_idempotent_tasks.messages.relay import relay
-from tests.proj.celery import app
-from tests.reserve.shop import forget_connections
-from tests.support.rabbitmq import RabbitSite
+from tests.processes.reserved.shop import forget_connections
+from tests.sample.celery import app
+from tests.support.brokers.rabbitmq import RabbitSite
 
 #: Seconds after which the sweeper sends again what was not claimed.
 REPUBLISH_AFTER = 3

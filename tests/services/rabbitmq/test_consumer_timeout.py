@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import atomic, death
-from tests.rabbitmq.conftest import ENVIRONMENT, Ground
-from tests.reserve.vhost import Vhost
+from tests.sample import atomic, death
+from tests.services.rabbitmq.conftest import ENVIRONMENT, Ground
+from tests.support.brokers.vhost import Vhost
 from tests.support.staying import stays
 from tests.support.waiting import eventually
 

@@ -13,16 +13,16 @@ from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.messages.queues import Depths
 from django_idempotent_tasks.messages.relay import bounded_connection
 from django_idempotent_tasks.states import State
-from tests.proj import death
-from tests.proj.celery import app
-from tests.proj.reserving import ordering
-from tests.proj.tasks import replaying
-from tests.rabbitmq.conftest import ENVIRONMENT, Ground, site_of
-from tests.reserve.vhost import Vhost
-from tests.support.processes import Worker
-from tests.support.rabbitmq import RabbitSite
-from tests.support.site import Site
+from tests.sample import death
+from tests.sample.celery import app
+from tests.sample.reserving import ordering
+from tests.sample.tasks import replaying
+from tests.services.rabbitmq.conftest import ENVIRONMENT, Ground, site_of
+from tests.support.brokers.rabbitmq import RabbitSite
+from tests.support.brokers.vhost import Vhost
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -11,13 +11,13 @@ import pytest
 
 from django_idempotent_tasks.states import Reason, State
 from example_project.servers import start_postgres
-from tests.proj import atomic, death, tasks
-from tests.rabbitmq.conftest import ENVIRONMENT, Ground
-from tests.rabbitmq.kinds import sending_to
-from tests.reserve.vhost import Vhost
-from tests.support.databases import migrated_database
-from tests.support.rabbitmq import RabbitBroker, RabbitSite
-from tests.support.rows import Rows
+from tests.sample import atomic, death, tasks
+from tests.services.rabbitmq.conftest import ENVIRONMENT, Ground
+from tests.services.rabbitmq.kinds import sending_to
+from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite
+from tests.support.brokers.vhost import Vhost
+from tests.support.ledger.databases import migrated_database
+from tests.support.ledger.rows import Rows
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import Reason, State
-from tests.proj import atomic, death
-from tests.reserve.vhost import Closings, Vhost
-from tests.support import processes
-from tests.support.rabbitmq import RabbitSite
-from tests.support.site import Pair
+from tests.sample import atomic, death
+from tests.support.brokers.rabbitmq import RabbitSite
+from tests.support.brokers.vhost import Closings, Vhost
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Pair
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.atomic.storm import Storm
-from tests.proj import atomic
-from tests.proj.reserving import enduring, ordering
-from tests.rabbitmq.conftest import ENVIRONMENT, Ground
-from tests.reserve.vhost import Closings, Vhost
+from tests.sample import atomic
+from tests.sample.reserving import enduring, ordering
+from tests.services.rabbitmq.conftest import ENVIRONMENT, Ground
+from tests.support.brokers.vhost import Closings, Vhost
 from tests.support.waiting import eventually
+from tests.support.workers.storm import Storm
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.proj import atomic, death
-from tests.proj.reserving import ordering
-from tests.rabbitmq.conftest import ENVIRONMENT, Ground
-from tests.reserve.vhost import Closings, Vhost
-from tests.support.rabbitmq import RabbitSite
+from tests.sample import atomic, death
+from tests.sample.reserving import ordering
+from tests.services.rabbitmq.conftest import ENVIRONMENT, Ground
+from tests.support.brokers.rabbitmq import RabbitSite
+from tests.support.brokers.vhost import Closings, Vhost
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

@@ -9,8 +9,8 @@ from typing import Any
 from celery import Celery
 from celery.app.control import Control
 
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 #: What PROJ_CELERY must say for a worker to listen.
 LISTENING = {"worker_enable_remote_control": True}

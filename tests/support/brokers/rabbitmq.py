@@ -14,11 +14,11 @@ from amqp.exceptions import NotFound
 from celery.result import AsyncResult
 from kombu import Connection
 
-from tests.proj.celery import app
-from tests.support.broker import Broker
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample.celery import app
+from tests.support.brokers.broker import Broker
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 
 def rabbitmq_url() -> str:

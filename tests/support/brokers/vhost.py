@@ -18,7 +18,7 @@ import pytest
 from kombu import Connection
 
 from django_idempotent_tasks.messages.relay import collapse
-from tests.support.rabbitmq import rabbitmq_url
+from tests.support.brokers.rabbitmq import rabbitmq_url
 from tests.support.waiting import eventually
 
 #: Held while a whole node is blocked: whoever blocks it reads first what it must put back.

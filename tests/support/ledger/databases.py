@@ -46,7 +46,9 @@ def empty_database(alias: str) -> Iterator[str]:
 def migrated_database(url: str, alias: str) -> Iterator[None]:
     """Create the tables in another server's database, known to Django as ``alias``."""
     for _ in _known(database_from_url(url), alias):
-        for app in filter(apps.is_installed, ("django_idempotent_tasks", "django_celery_beat", "tests.proj")):
+        for app in filter(
+            apps.is_installed, ("django_idempotent_tasks", "django_celery_beat", "tests.sample")
+        ):
             call_command("migrate", app.rpartition(".")[2], database=alias, verbosity=0)
         yield
 

@@ -20,9 +20,9 @@ from django_idempotent_tasks.models import (
     RedriveOperation,
 )
 from django_idempotent_tasks.states import State
-from tests.proj.models import Effect
-from tests.support.processes import Worker
+from tests.sample.models import Effect
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
 
 
 @dataclass(frozen=True)

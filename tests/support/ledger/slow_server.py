@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.proj.models import Effect
+from tests.sample.models import Effect
 from tests.support.waiting import eventually
 
 LOCK = 4711

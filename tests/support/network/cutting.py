@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 
-from tests.support.proxy import Proxy
+from tests.support.network.proxy import Proxy
 
 
 class CuttingProxy(Proxy):

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import TracebackType
 
-from tests.support.cutting import CuttingProxy
+from tests.support.network.cutting import CuttingProxy
 
 #: Seconds: longer than anybody waits.
 FOR_GOOD = 600.0

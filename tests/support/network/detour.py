@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tests.support.proxy import Proxy
-from tests.support.site import Site
+from tests.support.network.proxy import Proxy
+from tests.support.workers.site import Site
 
 
 def port_of(site: Site) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.db import connections
 
-from tests.support.broker import Broker
-from tests.support.processes import Worker
+from tests.support.brokers.broker import Broker
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
 
 OURS = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
 STOCK = "django_celery_beat.schedulers:DatabaseScheduler"
@@ -26,7 +26,7 @@ class Beat(Worker):
     def command(self) -> list[str]:
         scheduler = self._arguments[0] if self._arguments else OURS
         return [
-            *(sys.executable, "-m", "celery", "-A", "tests.proj", "beat", "--loglevel", "INFO"),
+            *(sys.executable, "-m", "celery", "-A", "tests.sample", "beat", "--loglevel", "INFO"),
             *("--scheduler", scheduler, "--pidfile="),
         ]
 
@@ -57,7 +57,7 @@ class Beats:
         self.broker = broker
         self.directory = directory
         self.environment = {
-            "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
             "DATABASE_URL": url,
             "CELERY_BROKER_URL": broker.url,
             "PROJ_PREFIX": broker.prefix,

@@ -9,11 +9,11 @@ from django.db import transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.proj import atomic, reserving
-from tests.proj.models import Effect
-from tests.support import processes
-from tests.support.site import Site
+from tests.sample import atomic, reserving
+from tests.sample.models import Effect
 from tests.support.waiting import eventually
+from tests.support.workers import processes
+from tests.support.workers.site import Site
 
 
 def leased(site: Site, key: str, *, waits: bool) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from example_project.servers.process import children, send_signal
 from tests.support.waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 #: Seconds until a worker must be ready, on a machine that is busy.
@@ -36,7 +36,7 @@ class Worker:
         self.name = name
         self.log = log
         #: The module with the Celery app.
-        self.app = "tests.proj"
+        self.app = "tests.sample"
         self._arguments = arguments
         self._environment = dict(environment)
         self._begin = 0
@@ -142,7 +142,7 @@ class Worker:
         eventually(lambda: words in self.text(), f"{self.name} logs {words!r}", within=within)
 
 
-def worker_command(name: str, *arguments: str, app: str = "tests.proj") -> list[str]:
+def worker_command(name: str, *arguments: str, app: str = "tests.sample") -> list[str]:
     """The command line of a worker of the tests' app, or of another one; ``MINGLES`` lets it mingle."""
     quiet = ["--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel", "INFO"]
     if MINGLES in arguments:

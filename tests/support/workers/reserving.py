@@ -1,4 +1,4 @@
-"""Reserving tasks for workers (``--include tests.process.reserving``), and a caller that sends to a site."""
+"""Reserving tasks (``--include tests.support.workers.reserving``), and a caller that sends them to a site."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from django.test import override_settings
 
 from django_idempotent_tasks.messages.relay import relay
-from tests.proj.celery import app
-from tests.proj.tasks import begin, effect, guarded, write_effect
-from tests.support.control import LISTENING
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample.celery import app
+from tests.sample.tasks import begin, effect, guarded, write_effect
+from tests.support.brokers.control import LISTENING
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 #: Reserved work is sent again by the sweeper only where a test asks for it.
 LEASE = 20

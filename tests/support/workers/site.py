@@ -10,11 +10,11 @@ from typing import Any
 
 from celery.result import AsyncResult
 
-from tests.proj.celery import app
-from tests.support.broker import Broker
-from tests.support.journal import Journal
-from tests.support.processes import Worker
-from tests.support.rows import Rows
+from tests.sample.celery import app
+from tests.support.brokers.broker import Broker
+from tests.support.ledger.rows import Rows
+from tests.support.workers.journal import Journal
+from tests.support.workers.processes import Worker
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Site:
     def worker(self, name: str, *arguments: str, **environment: str) -> Worker:
         """Make a worker, not yet started; ``PROJ_...`` variables change its settings."""
         variables = {
-            "DJANGO_SETTINGS_MODULE": "tests.proj.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.sample.settings",
             "DATABASE_URL": self.database_url,
             "CELERY_BROKER_URL": self.broker.url,
             "PROJ_PREFIX": self.broker.prefix,

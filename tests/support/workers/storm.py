@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.proj import atomic
-from tests.proj.models import Effect
-from tests.support.processes import Worker
-from tests.support.site import Site
+from tests.sample import atomic
+from tests.sample.models import Effect
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
+from tests.support.workers.site import Site
 
 #: Each so many kills are of a whole worker.
 WHOLE = 6

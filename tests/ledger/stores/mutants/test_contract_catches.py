@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants.broken_store import Mutation, contract_on
-from tests.mutants.mistakes import BOTH, POSTGRESQL, SQLITE
+from tests.ledger.stores.mutants.broken_store import Mutation, contract_on
+from tests.ledger.stores.mutants.mistakes import BOTH, POSTGRESQL, SQLITE
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from tests.mutants.mistakes.atomic import ATOMIC_CLAIMS, ATOMIC_TAKEOVERS, COUNTED
-from tests.mutants.mistakes.atomic_ends import (
+from tests.ledger.stores.mutants.mistakes.atomic import ATOMIC_CLAIMS, ATOMIC_TAKEOVERS, COUNTED
+from tests.ledger.stores.mutants.mistakes.atomic_ends import (
     ATOMIC_POSTGRESQL,
     ATOMIC_RECLAIMS,
     ATOMIC_RESULTS,
     ATOMIC_SQLITE,
     TAKEN_BACK,
 )
-from tests.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
-from tests.mutants.mistakes.deciding import DECISIONS, OPERATIONS
-from tests.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
-from tests.mutants.mistakes.pruning import PRUNES
-from tests.mutants.mistakes.reserving import INTERVENTIONS, RESERVATIONS, RESERVATIONS_ANEW, SENT
-from tests.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
-from tests.mutants.mistakes.sweeping import DUTIES, SWEEPS
-from tests.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
-from tests.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
+from tests.ledger.stores.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
+from tests.ledger.stores.mutants.mistakes.deciding import DECISIONS, OPERATIONS
+from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
+from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
+from tests.ledger.stores.mutants.mistakes.reserving import (
+    INTERVENTIONS,
+    RESERVATIONS,
+    RESERVATIONS_ANEW,
+    SENT,
+)
+from tests.ledger.stores.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
+from tests.ledger.stores.mutants.mistakes.sweeping import DUTIES, SWEEPS
+from tests.ledger.stores.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
+from tests.ledger.stores.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
 
 __all__ = ["BOTH", "POSTGRESQL", "SQLITE"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.broken_store import Mutation
 
 #: Tells each statement from its leased likeness.
 NEW = "{after[kept]}, {after[retention]}, {now}"

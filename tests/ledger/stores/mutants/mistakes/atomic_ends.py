@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.mutants.broken_store import Mutation
-from tests.mutants.mistakes.atomic import NEW
+from tests.ledger.stores.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.mistakes.atomic import NEW
 
 #: Tells the statement from its leased likeness.
 ANEW = "reason = 1, attempts = 1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.broken_store import Mutation
 
 CLAIMS = [
     Mutation(

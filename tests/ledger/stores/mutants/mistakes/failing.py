@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.broken_store import Mutation
 
 #: Tells the record of a failure from that of a death.
 RECORD = "- %(shift)s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.broken_store import Mutation
 
 CLAIMABLE = "AND (state = 1 OR (state = 3 AND open_at <= {now}))"
 

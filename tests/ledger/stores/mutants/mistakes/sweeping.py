@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_idempotent_tasks.ledger.stores.statements import FREED
-from tests.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.broken_store import Mutation
 
 SWEEPS = [
     Mutation(

@@ -1,0 +1,8 @@
+"""Calls sent to the broker, and the queue to look into."""
+
+from __future__ import annotations
+
+from tests.support.deliveries import alias, shop
+from tests.support.post import post
+
+__all__ = ["alias", "post", "shop"]
