@@ -17,9 +17,9 @@ from celery import Celery
 from django.core.management import call_command
 from django.db.models import F
 
-from benchmarks.celery import BROKER
-from benchmarks.machine import machine_now
-from benchmarks.part import Report, machine_line
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.machine.celery import BROKER
+from benchmarks.machine.machine import machine_now
 from example_project.servers import Servers
 
 #: Ticks of five minutes, after which the ordinary scheduler reads its entries again; ours does each minute.

@@ -9,8 +9,8 @@ from statistics import median
 from django.db import connection
 from django.db.utils import DatabaseError
 
-from benchmarks.figures import per_task
-from benchmarks.handler import HANDLERS, Bench, Handler
+from benchmarks.figures.arithmetic import per_task
+from benchmarks.handler.handler import HANDLERS, Bench, Handler
 from example_project.servers import Server
 
 CALLS, REPEATS = 20, 3

@@ -12,16 +12,16 @@ from uuid import uuid4
 from celery.app.trace import build_tracer
 from celery.utils import uuid
 
-from benchmarks.celery import app
-from benchmarks.figures import alternating
-from benchmarks.fleet import BrokenBenchmark
-from benchmarks.rounds import NOTE
+from benchmarks.figures.arithmetic import alternating
+from benchmarks.machine.celery import app
+from benchmarks.throughput.fleet import BrokenBenchmark
+from benchmarks.throughput.rounds import NOTE
 from django_idempotent_tasks.identity.key import identify
 from django_idempotent_tasks.messages.header import to_header
 from django_idempotent_tasks.messages.message import HEADER
 
-COMPLETES = "benchmarks.guarded.completes"
-ATOMIC = "benchmarks.guarded.atomic"
+COMPLETES = "benchmarks.throughput.guarded.completes"
+ATOMIC = "benchmarks.throughput.guarded.atomic"
 WARM_UP = 20
 
 Tracer = Callable[..., Any]
@@ -41,7 +41,7 @@ class Handler:
     redelivered: bool = False
 
 
-PLAIN = Handler("plain", "plain", "benchmarks.plain.write")
+PLAIN = Handler("plain", "plain", "benchmarks.throughput.plain.write")
 
 
 def _duplicates(mode: str, task: str, fresh: str) -> tuple[Handler, ...]:
@@ -66,11 +66,11 @@ def _duplicates(mode: str, task: str, fresh: str) -> tuple[Handler, ...]:
 HANDLERS = (
     PLAIN,
     Handler("atomic", "atomic", ATOMIC),
-    Handler("atomic-result", "atomic, a small result", "benchmarks.guarded.atomic_result"),
+    Handler("atomic-result", "atomic, a small result", "benchmarks.throughput.guarded.atomic_result"),
     Handler("atomic-redelivered", "atomic, a new key, redelivered", ATOMIC, redelivered=True),
     Handler("complete", "leased, .complete()", COMPLETES),
-    Handler("return", "leased, returns", "benchmarks.guarded.returns"),
-    Handler("result", "leased, returns a small result", "benchmarks.guarded.returns_result"),
+    Handler("return", "leased, returns", "benchmarks.throughput.guarded.returns"),
+    Handler("result", "leased, returns a small result", "benchmarks.throughput.guarded.returns_result"),
     *_duplicates("atomic", ATOMIC, "atomic"),
     *_duplicates("leased", COMPLETES, "complete"),
 )
@@ -111,7 +111,7 @@ class Bench:
 
     def stored_message(self) -> int:
         """How many characters of message are stored with a claim of these tasks."""
-        return int(self._traced("benchmarks.guarded.weighs", 1, uuid(), redelivered=False)[0])
+        return int(self._traced("benchmarks.throughput.guarded.weighs", 1, uuid(), redelivered=False)[0])
 
     def _trace(self, name: str, number: int, task_id: str, *, redelivered: bool) -> int:
         return self._traced(name, number, task_id, redelivered=redelivered)[1]

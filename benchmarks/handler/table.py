@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from benchmarks import goals
-from benchmarks.counts import Counts
-from benchmarks.handler import HANDLERS, PLAIN, Handler
-from benchmarks.table import figure, goal, render
+from benchmarks.figures import goals
+from benchmarks.figures.table import figure, goal, render
+from benchmarks.handler.counts import Counts
+from benchmarks.handler.handler import HANDLERS, PLAIN, Handler
 
 HEADERS = (
     "call",

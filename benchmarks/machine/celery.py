@@ -7,7 +7,7 @@ import os
 from celery import Celery, signals
 from django.db import close_old_connections
 
-from benchmarks.environment import has_peers, is_guarded, is_kept
+from benchmarks.machine.environment import has_peers, is_guarded, is_kept
 
 BROKER = os.environ["CELERY_BROKER_URL"]
 #: Seconds that a peer keeps a lock that nobody gives back.
@@ -16,9 +16,9 @@ LOCK_SECONDS = 600
 app = Celery(
     "benchmarks",
     include=[
-        "benchmarks.plain",
-        *(["benchmarks.guarded"] if is_guarded() else []),
-        *(["benchmarks.peers"] if has_peers() else []),
+        "benchmarks.throughput.plain",
+        *(["benchmarks.throughput.guarded"] if is_guarded() else []),
+        *(["benchmarks.throughput.peers"] if has_peers() else []),
     ],
 )
 app.conf.update(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-SETTINGS = "benchmarks.settings"
+SETTINGS = "benchmarks.machine.settings"
 
 
 def set_servers(servers: dict[str, str], *, checked: bool) -> None:

@@ -6,8 +6,8 @@ import os
 
 from django.core.management.utils import get_random_secret_key
 
-from benchmarks.celery import app as celery_app
-from benchmarks.environment import has_beat, is_checked, is_guarded, is_kept
+from benchmarks.machine.celery import app as celery_app
+from benchmarks.machine.environment import has_beat, is_checked, is_guarded, is_kept
 from example_project.database_url import database_from_url
 
 __all__ = ["celery_app"]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.celery import app
-from benchmarks.worker import ROLES, Role
+from benchmarks.machine.celery import app
+from benchmarks.throughput.worker import ROLES, Role
 from example_project.demo.programs import Program, stop_all, wait_until
 
 START_SECONDS = 90.0
@@ -29,7 +29,7 @@ class Fleet:
     def start(self) -> None:
         """Start all and return when all answer."""
         for name in ROLES:
-            self._programs[name] = Program(name, ["benchmarks.worker", name], self._logs)
+            self._programs[name] = Program(name, ["benchmarks.throughput.worker", name], self._logs)
         missing = {role.hostname for role in ROLES.values()}
 
         def all_answer() -> bool:

@@ -6,10 +6,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.figures import spread
-from benchmarks.part import Report, machine_line
-from benchmarks.picture import picture
-from benchmarks.session import Effort, Session
+from benchmarks.figures.arithmetic import spread
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.throughput.picture import picture
+from benchmarks.throughput.session import Effort, Session
 from example_project.servers import Servers
 
 NOTES = """\

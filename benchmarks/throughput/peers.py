@@ -11,7 +11,7 @@ from celery import shared_task
 from django.db import transaction
 from redis import Redis
 
-from .celery import BROKER, LOCK_SECONDS
+from ..machine.celery import BROKER, LOCK_SECONDS
 from .plain import write_row
 
 _KEY = ["batch", "number"]
@@ -41,7 +41,7 @@ def _write(batch: str, number: int, note: str) -> None:  # noqa: ARG001
 def _peer(package: str, base: str, **options: Any) -> None:
     with suppress(ImportError):
         kind: Any = getattr(import_module(package), base)
-        make: Any = partial(shared_task, base=kind, name=f"benchmarks.peers.{package}")
+        make: Any = partial(shared_task, base=kind, name=f"benchmarks.throughput.peers.{package}")
         make(**options)(_write)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.plot import Bar, draw
-from benchmarks.report import Results
-from benchmarks.variants import VARIANTS
+from benchmarks.figures.plot import Bar, draw
+from benchmarks.throughput.report import Results
+from benchmarks.throughput.variants import VARIANTS
 
 BASE = "plain"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import transaction
 
-from .models import Work
+from ..models import Work
 
 
 def write_row(batch: str, number: int) -> None:

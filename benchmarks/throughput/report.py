@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from benchmarks import goals
-from benchmarks.counts import Counts
-from benchmarks.figures import Comparison, compare, known_median, spread
-from benchmarks.handler_table import handler_table
-from benchmarks.identity import SIZES
-from benchmarks.memory import Memory, WorkerMemory
-from benchmarks.rounds import Measured
-from benchmarks.table import figure, goal, render
-from benchmarks.variants import VARIANTS, Against, Variant
+from benchmarks.figures import goals
+from benchmarks.figures.arithmetic import Comparison, compare, known_median, spread
+from benchmarks.figures.table import figure, goal, render
+from benchmarks.handler.counts import Counts
+from benchmarks.handler.identity import SIZES
+from benchmarks.handler.table import handler_table
+from benchmarks.machine.memory import Memory, WorkerMemory
+from benchmarks.throughput.rounds import Measured
+from benchmarks.throughput.variants import VARIANTS, Against, Variant
 
 THROUGHPUT = (
     "variant",

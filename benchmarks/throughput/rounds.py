@@ -9,13 +9,13 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max, Min, QuerySet
 
-from benchmarks.celery import app
-from benchmarks.cpu import server_seconds, worker_seconds
-from benchmarks.figures import per_task
-from benchmarks.fleet import BrokenBenchmark, Fleet
+from benchmarks.figures.arithmetic import per_task
+from benchmarks.machine.celery import app
+from benchmarks.machine.cpu import server_seconds, worker_seconds
 from benchmarks.models import Work
-from benchmarks.plain import mark
-from benchmarks.variants import Kind, Variant
+from benchmarks.throughput.fleet import BrokenBenchmark, Fleet
+from benchmarks.throughput.plain import mark
+from benchmarks.throughput.variants import Kind, Variant
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
 from example_project.demo.programs import wait_until

@@ -10,19 +10,19 @@ from pathlib import Path
 from django.core.management import call_command
 from django.db import connection
 
-from benchmarks.celery import app
-from benchmarks.counts import count_handlers
-from benchmarks.figures import alternating
-from benchmarks.fleet import BrokenBenchmark, Fleet
-from benchmarks.handler import Bench
-from benchmarks.identity import identity_costs
-from benchmarks.machine import load, machine_now
-from benchmarks.memory import WorkerMemory, worker_memory
+from benchmarks.figures.arithmetic import alternating
+from benchmarks.handler.counts import count_handlers
+from benchmarks.handler.handler import Bench
+from benchmarks.handler.identity import identity_costs
+from benchmarks.machine.celery import app
+from benchmarks.machine.machine import load, machine_now
+from benchmarks.machine.memory import WorkerMemory, worker_memory
 from benchmarks.models import Work
-from benchmarks.report import Results
-from benchmarks.rounds import Track
-from benchmarks.variants import ABSENT, BY_LABEL, SEEDS
-from benchmarks.worker import GUARDED_KEPT, PLAIN_KEPT, ROLES, Role
+from benchmarks.throughput.fleet import BrokenBenchmark, Fleet
+from benchmarks.throughput.report import Results
+from benchmarks.throughput.rounds import Track
+from benchmarks.throughput.variants import ABSENT, BY_LABEL, SEEDS
+from benchmarks.throughput.worker import GUARDED_KEPT, PLAIN_KEPT, ROLES, Role
 from django_idempotent_tasks.models import IdempotencyKey
 from example_project.servers import Server, Servers
 

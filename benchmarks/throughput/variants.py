@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
 
-from benchmarks.worker import GUARDED_KEPT, GUARDED_STOCK, PEERS_KEPT, PLAIN_KEPT, PLAIN_STOCK, Role
+from benchmarks.throughput.worker import (
+    GUARDED_KEPT,
+    GUARDED_STOCK,
+    PEERS_KEPT,
+    PLAIN_KEPT,
+    PLAIN_STOCK,
+    Role,
+)
 
 
 class Kind(Enum):
@@ -61,10 +68,10 @@ def _plain(label: str, title: str, role: Role, task: str, *against: Against, pac
 def _guarded(
     label: str, title: str, task: str, *against: Against, kind: Kind = Kind.FRESH, role: Role = GUARDED_KEPT
 ) -> Variant:
-    return Variant(label, title, kind, role, f"benchmarks.guarded.{task}", against)
+    return Variant(label, title, kind, role, f"benchmarks.throughput.guarded.{task}", against)
 
 
-_WRITE = "benchmarks.plain.write"
+_WRITE = "benchmarks.throughput.plain.write"
 _LEASED = Against("plain", 0.85)
 _TWICE_STOCK = Against("stock", 2.0)
 _DUPLICATE = Against("plain", 1.05)
@@ -98,12 +105,14 @@ ALL = (
     _guarded(
         "again-leased", "leased, redelivered duplicate", "completes", _DUPLICATE, kind=_REDELIVERED_KIND
     ),
-    _plain("set-nx", "SET NX around the body", PEERS_KEPT, "benchmarks.peers.set_nx", Against("plain")),
+    _plain(
+        "set-nx", "SET NX around the body", PEERS_KEPT, "benchmarks.throughput.peers.set_nx", Against("plain")
+    ),
     _plain(
         "once",
         "celery-once",
         PEERS_KEPT,
-        "benchmarks.peers.celery_once",
+        "benchmarks.throughput.peers.celery_once",
         Against("plain"),
         package="celery-once",
     ),
@@ -111,7 +120,7 @@ ALL = (
         "singleton",
         "celery-singleton",
         PEERS_KEPT,
-        "benchmarks.peers.celery_singleton",
+        "benchmarks.throughput.peers.celery_singleton",
         Against("plain"),
         package="celery-singleton",
     ),

@@ -1,11 +1,11 @@
-"""One worker of the benchmark: ``python -m benchmarks.worker NAME``, NAME one of :data:`ROLES`."""
+"""One worker of the benchmark: ``python -m benchmarks.throughput.worker NAME``, NAME one of :data:`ROLES`."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 
-from benchmarks.environment import set_role
+from benchmarks.machine.environment import set_role
 
 CHILDREN = 2
 
@@ -37,7 +37,7 @@ def main(name: str) -> None:
     """Run until told to stop. It is given queues to consume from later, once they are filled."""
     role = ROLES[name]
     set_role(guarded=role.guarded, kept=role.kept, peers=role.peers)
-    from benchmarks.celery import app  # noqa: PLC0415  it reads what was just set
+    from benchmarks.machine.celery import app  # noqa: PLC0415  it reads what was just set
 
     quiet = ["--without-mingle", "--without-gossip", "--without-heartbeat", "--loglevel=WARNING"]
     pool = ["--pool=prefork", f"--concurrency={CHILDREN}"]

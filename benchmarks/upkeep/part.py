@@ -19,8 +19,8 @@ from django.core.management import call_command
 from django.db import connection, connections
 from redis import Redis
 
-from benchmarks.machine import machine_now
-from benchmarks.part import Report, machine_line
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.machine.machine import machine_now
 from benchmarks.reserve.producers import make_app
 from benchmarks.reserve.pruned import FILL, claim, p99, timed
 from django_idempotent_tasks.identity.key import Identity

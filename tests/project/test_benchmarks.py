@@ -8,15 +8,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks import cpu, goals, memory
 from benchmarks.claims.tables import TABLE, Filled
-from benchmarks.figures import alternating, compare, known_median, per_task, spread
-from benchmarks.identity import SIZES, arguments_of
-from benchmarks.plot import Bar, draw
+from benchmarks.figures import goals
+from benchmarks.figures.arithmetic import alternating, compare, known_median, per_task, spread
+from benchmarks.figures.plot import Bar, draw
+from benchmarks.figures.table import figure, goal, render
+from benchmarks.handler.identity import SIZES, arguments_of
+from benchmarks.machine import cpu, memory
 from benchmarks.profiling.stopwatch import Stopwatch
-from benchmarks.table import figure, goal, render
-from benchmarks.variants import ABSENT, ALL, BY_LABEL, SEEDS, VARIANTS, Kind, Variant
-from benchmarks.worker import PEERS_KEPT
+from benchmarks.throughput.variants import ABSENT, ALL, BY_LABEL, SEEDS, VARIANTS, Kind, Variant
+from benchmarks.throughput.worker import PEERS_KEPT
 
 
 def test_a_slow_round_changes_the_medians_less_than_a_mean_and_the_ratio_by_round_not_at_all() -> None:

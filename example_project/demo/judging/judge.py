@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..traffic import OUTAGES
 from .observe import duplicates_refused, takeovers
 from .report import print_problems
 from .timetable import Job, deviations
-from .traffic import OUTAGES
 from .verdict import Accepted, Observed, Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .beats import Beats
-    from .chaos import Chaos
-    from .connections import Connections
-    from .decisions import Decisions
+    from ..beats import Beats
+    from ..chaos import Chaos
+    from ..connections import Connections
+    from ..decisions import Decisions
+    from ..sender import Sender
+    from ..stage import Stage
     from .observe import Observer
     from .report import Report
-    from .sender import Sender
-    from .stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .programs import Program
+    from ..programs import Program
     from .verdict import Verdict
 
 SHOWN = 10
