@@ -10,8 +10,8 @@ from django.http import JsonResponse
 
 from django_idempotent_tasks.exceptions import ResultNotStored
 from django_idempotent_tasks.http import jobs
+from django_idempotent_tasks.ledger.progress import LIMIT
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.running.progress import LIMIT
 from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import State
 from tests.management.test_command_idem import Keys, facts, idem
