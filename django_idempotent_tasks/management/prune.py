@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ..conf import settings
 from ..moments import database_now, shifted
-from ..pruning import PRUNED, prune_bite
+from ..pruning import HOURLY_KEEP, PRUNED, gone_cursors, prune_bite
 from ..stores import LedgerStore
 from .counts import (
+    CAP,
     Count,
     answered_past_their_time,
+    capped,
     duplicates_past_their_time,
     failed_jobs_past_their_time,
+    hourly_past_their_time,
     past_their_time,
+    redrives_past_their_time,
 )
 from .erase import erase
 from .report import Options, Report, Say
@@ -54,16 +58,28 @@ def _bites(store: LedgerStore, options: Options) -> Iterator[tuple[dict[str, int
 
 
 def _planned(store: LedgerStore) -> Report:
-    alias, now = store.connection.alias, database_now(store)
-    counts = {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED}
-    keep = timedelta(seconds=settings().dead_letter_retention)
-    counts["failed_jobs"] = failed_jobs_past_their_time(alias, shifted(now, -keep))
-    counts["answered"] = answered_past_their_time(alias, now)
-    before = shifted(now, -timedelta(seconds=settings().retention))
-    counts["duplicates"] = duplicates_past_their_time(alias, before)
+    counts = _past_their_time(store)
     lines = [f"Dry run: would delete {_listed(counts)}.", "Say --yes to do it."]
     facts = {name: count.facts() for name, count in counts.items()}
     return Report({"outcome": "dry run", "past_their_time": facts}, lines)
+
+
+def _past_their_time(store: LedgerStore) -> dict[str, Count]:
+    """How many of each kind that the real run deletes."""
+    alias, now = store.connection.alias, database_now(store)
+
+    def before(keep: int) -> datetime:
+        return shifted(now, -timedelta(seconds=keep))
+
+    keep = before(settings().dead_letter_retention)
+    return {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED} | {
+        "failed_jobs": failed_jobs_past_their_time(alias, keep),
+        "answered": answered_past_their_time(alias, now),
+        "duplicates": duplicates_past_their_time(alias, before(settings().retention)),
+        "hourly": hourly_past_their_time(alias, before(HOURLY_KEEP)),
+        "redrives": redrives_past_their_time(alias, keep),
+        "cursors": capped(len(gone_cursors(store, bite=CAP + 1))),
+    }
 
 
 def _listed(counts: dict[str, Count] | dict[str, int]) -> str:

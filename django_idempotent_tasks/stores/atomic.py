@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..outcomes import Call, Claim, Entry, Grant
 from ..states import Reason
 from . import claiming
-from .hourly import HourlySqlStore
+from .cursors import CursorSqlStore
 from .reading import Parameters, Row, seen_as, to_grant
 from .transactions import transaction_on
 
@@ -71,7 +71,7 @@ _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
 
 
-class AtomicSqlStore(HourlySqlStore):
+class AtomicSqlStore(CursorSqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
