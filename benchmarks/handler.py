@@ -16,9 +16,9 @@ from benchmarks.celery import app
 from benchmarks.figures import alternating
 from benchmarks.fleet import BrokenBenchmark
 from benchmarks.rounds import NOTE
-from django_idempotent_tasks.header import to_header
-from django_idempotent_tasks.identity import identify
-from django_idempotent_tasks.message import HEADER
+from django_idempotent_tasks.identity.key import identify
+from django_idempotent_tasks.messages.header import to_header
+from django_idempotent_tasks.messages.message import HEADER
 
 COMPLETES = "benchmarks.guarded.completes"
 ATOMIC = "benchmarks.guarded.atomic"

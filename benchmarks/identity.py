@@ -8,9 +8,9 @@ from functools import partial
 from timeit import Timer
 from typing import Any
 
-from django_idempotent_tasks.binding import Binder
-from django_idempotent_tasks.identity import identify
-from django_idempotent_tasks.key_rules import KeyRules
+from django_idempotent_tasks.identity.arguments import Binder
+from django_idempotent_tasks.identity.key import identify
+from django_idempotent_tasks.identity.rules import KeyRules
 
 REPEATS = 5
 

@@ -23,12 +23,13 @@ from benchmarks.machine import machine_now
 from benchmarks.part import Report, machine_line
 from benchmarks.reserve.producers import make_app
 from benchmarks.reserve.pruned import FILL, claim, p99, timed
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeper import Sweeper
-from django_idempotent_tasks.sweeping import Sweep
+from django_idempotent_tasks.sweeper.sweep import Sweep
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from example_project.servers import Servers
 
 #: Seconds of claims without anything beside them.

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .context import current
     from .exceptions import (
         ConfigurationError,
         DuplicateTask,
@@ -30,12 +29,13 @@ if TYPE_CHECKING:
         TransactionLeftOpen,
         TransientError,
     )
-    from .filing import dead_letter
-    from .key_rules import TASK_ID
-    from .lookup import get_key
+    from .identity.rules import TASK_ID
+    from .operations.filing import dead_letter
+    from .operations.lookup import get_key
+    from .running.context import current
+    from .sending.submission import Submission
     from .states import Category
-    from .submission import Submission
-    from .task import IdempotentTask, IdempotentTaskMixin
+    from .task.mixin import IdempotentTask, IdempotentTaskMixin
 
 __all__ = [
     "TASK_ID",
@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "TASK_ID": "key_rules",
+    "TASK_ID": "identity.rules",
     "Category": "states",
-    "IdempotentTask": "task",
-    "IdempotentTaskMixin": "task",
-    "Submission": "submission",
-    "current": "context",
-    "dead_letter": "filing",
-    "get_key": "lookup",
+    "IdempotentTask": "task.mixin",
+    "IdempotentTaskMixin": "task.mixin",
+    "Submission": "sending.submission",
+    "current": "running.context",
+    "dead_letter": "operations.filing",
+    "get_key": "operations.lookup",
 }
 
 

@@ -14,9 +14,10 @@ class IdempotentTasksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register checks and connect Celery's worker signals. Touches neither database nor broker."""
-        from . import capture, checks, log, worker  # models exist only from here on
+        from . import checks, log  # models exist only from here on
+        from .worker import capture, hooks  # models exist only from here on
 
         checks.register()
         log.connect()
         capture.connect()
-        worker.connect()
+        hooks.connect()

@@ -18,13 +18,14 @@ from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections
 
-from . import beat_checks, constraint_checks
+from .beat import checks as beat_checks
 from .conf import settings
+from .conf.options import NAMES
 from .exceptions import ConfigurationError
-from .guarding import UNREAD, forgotten_options, left_out, left_over
+from .ledger import constraints
+from .ledger.stores import get_store
 from .models import IdempotencyKey
-from .options import NAMES
-from .stores import get_store
+from .task.guard import UNREAD, forgotten_options, left_out, left_over
 
 ID = "django_idempotent_tasks"
 
@@ -52,7 +53,7 @@ def register() -> None:
     checks.register(check_connections, "idempotent_tasks")
     checks.register(check_redelivery, "idempotent_tasks")
     checks.register(check_tenants, "idempotent_tasks")
-    checks.register(constraint_checks.check_constraints, checks.Tags.database)
+    checks.register(constraints.check_constraints, checks.Tags.database)
 
 
 def problems(app: Any) -> list[str]:
@@ -80,9 +81,9 @@ def missing_tables(app: Any) -> list[str]:
     ]
 
 
-def missing_constraints(app: Any) -> list[constraint_checks.Missing]:
+def missing_constraints(app: Any) -> list[constraints.Missing]:
     """What the ledger's tables lack; as above nothing for an app without guarded tasks."""
-    return constraint_checks.missing_in(get_store()) if _guarded(app) else []
+    return constraints.missing_in(get_store()) if _guarded(app) else []
 
 
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:

@@ -6,8 +6,8 @@ import logging
 import time
 
 from . import signals
-from .legible import harmless
-from .outcomes import Call, Claim, Failure
+from .identity.text import harmless
+from .ledger.values import Call, Claim, Failure
 from .states import State
 
 logger = logging.getLogger("django_idempotent_tasks")

@@ -24,7 +24,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-MIXIN = "django_idempotent_tasks.task.IdempotentTaskMixin"
+MIXIN = "django_idempotent_tasks.task.mixin.IdempotentTaskMixin"
 FUNCTION = "celery.app.shared_task"
 METHOD = "celery.app.base.Celery.task"
 

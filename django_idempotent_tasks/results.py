@@ -22,7 +22,7 @@ from django.db.models import F, QuerySet
 from django_celery_results.backends import DatabaseBackend as StockBackend
 from django_celery_results.models import ChordCounter, TaskResult  # type: ignore[attr-defined]  # old stubs
 
-from .message import broker_is_away
+from .messages.blame import Fault, fault_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -130,7 +130,8 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
         except (DatabaseError, Reject):
             raise
         except Exception as error:
-            if broker_is_away(self.app, error) and _runs_guarded():
+            fault = fault_of(error, self.app.connection_for_write())
+            if fault is Fault.BROKER and _runs_guarded():
                 _put_back(f"the body of chord {header.id} was not sent: {error!r}", error)
             logger.exception("The body of chord %s was not sent", header.id)
             self.chord_error_from_stack(body, ChordError(f"The body was not sent: {error!r}"))

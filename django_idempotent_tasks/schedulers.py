@@ -16,11 +16,13 @@ from uuid import uuid4
 from django.db import Error as DatabaseError
 from django.db import OperationalError, ProgrammingError
 
-from . import beat_words, signals
-from .beat_checks import beat_problem
+from . import signals
+from .beat import words
+from .beat.checks import beat_problem
 from .exceptions import ConfigurationError
-from .moments import database_now
-from .stores import LedgerStore, get_store
+from .ledger.moments import database_now
+from .ledger.stores import LedgerStore, get_store
+from .models import BEAT
 
 _problem = beat_problem()
 if _problem is not None:
@@ -31,7 +33,7 @@ from django_celery_beat.schedulers import DatabaseScheduler  # noqa: E402  it ne
 from .beat.clock import Clock  # noqa: E402
 from .beat.cursors import place  # noqa: E402
 from .beat.dispatch import Work, disable, dispatch, due_work  # noqa: E402
-from .beat.duty import DUTY, LEASE, PACE, READ_AGAIN, STANDBY  # noqa: E402
+from .beat.duty import LEASE, PACE, READ_AGAIN, STANDBY  # noqa: E402
 from .beat.entries import Entries  # noqa: E402
 from .beat.entry import CursorEntry  # noqa: E402
 from .beat.standbys import duty_of, forget, note  # noqa: E402
@@ -86,7 +88,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def close(self) -> None:
         """Hand the lead over at once. May be called in a signal handler, amid a statement of this process."""
         if self._leads or self._stands_by_until:
-            duty = DUTY if self._leads else duty_of(self.holder)
+            duty = BEAT if self._leads else duty_of(self.holder)
             self._leads, self._stands_by_until = False, 0.0
             try:
                 with get_store().side_connection() as store:
@@ -101,11 +103,9 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
     def update_from_dict(self, mapping: dict[str, dict[str, Any]]) -> None:
         """Of ``beat_schedule``; what an entry says in a place where nobody reads it is told of."""
         for name, entry in mapping.items():
-            for problem in beat_words.unread(entry):
+            for problem in words.unread(entry):
                 logger.error("Entry %r of beat_schedule: %s", name, problem)
-        super().update_from_dict(
-            {name: beat_words.without_misplaced(entry) for name, entry in mapping.items()}
-        )
+        super().update_from_dict({name: words.without_misplaced(entry) for name, entry in mapping.items()})
 
     @property
     def schedule(self) -> dict[str, CursorEntry]:
@@ -143,14 +143,14 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         now = time.monotonic()
         if self._leads and now < self._renew_at:
             return True
-        leads = store.lead(DUTY, holder=self.holder, lease=LEASE)
+        leads = store.lead(BEAT, holder=self.holder, lease=LEASE)
         back = self._clock.set(database_now(store))
         if leads and not self._leads:
             logger.info("Beat %s leads", self.holder)
             self._led_since = self._clock.now()
             forget(store, holder=self.holder)
             self._stands_by_until = 0.0
-            signals.leader_changed.send_robust(sender=None, name=DUTY, holder=self.holder)
+            signals.leader_changed.send_robust(sender=None, name=BEAT, holder=self.holder)
         if back.total_seconds() > READ_AGAIN or not self._leads:
             self._read_at = 0.0
         self._leads, self._renew_at = leads, now + PACE

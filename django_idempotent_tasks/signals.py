@@ -1,4 +1,7 @@
-"""Announcements to the project. Sent after commit with ``send_robust``; never our own control flow.
+"""The signals of the package, and ``announce()``, which sends them after the commit.
+
+A receiver that fails is logged and changes no outcome (``send_robust``). The package itself listens only
+to write its log lines.
 
 Arguments, each a keyword, ``sender`` is the task's name:
 
@@ -15,7 +18,12 @@ Arguments, each a keyword, ``sender`` is the task's name:
 
 from __future__ import annotations
 
+import logging
+
+from django.db import transaction
 from django.dispatch import Signal
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 key_claimed = Signal()
 key_completed = Signal()
@@ -26,3 +34,22 @@ key_taken_over = Signal()
 lease_lost = Signal()
 duplicate_detected = Signal()
 leader_changed = Signal()
+
+
+def announce(signal: Signal, *, sender: str | None, using: str | None, **arguments: object) -> None:
+    """Send once the open transaction of ``using``, if any, has committed; now where it is None."""
+    if signal.has_listeners(sender):
+
+        def send() -> None:  # Django asks what fails for its name, which a partial does not have
+            _send(signal, sender, arguments)
+
+        if using is None:
+            send()
+        else:
+            transaction.on_commit(send, using=using, robust=True)
+
+
+def _send(signal: Signal, sender: str | None, arguments: dict[str, object]) -> None:
+    for receiver, response in signal.send_robust(sender=sender, **arguments):
+        if isinstance(response, Exception):
+            logger.error("A receiver of a signal failed: %r", receiver, exc_info=response)

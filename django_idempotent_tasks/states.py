@@ -1,4 +1,4 @@
-"""The states of a key, the reasons beside them, and the transitions that are allowed."""
+"""The states of a key, the reasons beside them, and the categories of failures."""
 
 from __future__ import annotations
 
@@ -46,3 +46,5 @@ class Category(IntEnum):
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})
+#: Rows that the sweeper deletes once they are past their time. REVIEW waits for a person and is never pruned.
+PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)

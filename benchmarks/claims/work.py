@@ -11,10 +11,11 @@ from django.db import connections, transaction
 
 from benchmarks.claims.tables import known_digest
 from django_idempotent_tasks.conf import settings
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
-from django_idempotent_tasks.owner import new_owner
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.owner import new_owner
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.states import Reason
-from django_idempotent_tasks.stores import LedgerStore, get_store
 
 #: As long as the message of a small task.
 MESSAGE = "m" * 600

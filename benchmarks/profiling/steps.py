@@ -12,12 +12,12 @@ from django.db.backends.utils import CursorWrapper
 from psycopg import Connection
 
 from benchmarks.profiling.stopwatch import Stopwatch
-from django_idempotent_tasks import runner
-from django_idempotent_tasks.atomic_ledger import AtomicLedger
-from django_idempotent_tasks.delivery import Delivery
-from django_idempotent_tasks.heartbeat import Heart
-from django_idempotent_tasks.ledger import Ledger
-from django_idempotent_tasks.settlement import Settlement
+from django_idempotent_tasks.ledger.atomic import AtomicLedger
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.running import runner
+from django_idempotent_tasks.running.delivery import Delivery
+from django_idempotent_tasks.running.heartbeat import Heart
+from django_idempotent_tasks.running.settlement import Settlement
 
 CELERY = "Celery's tracer"
 BEGIN = "BEGIN"

@@ -12,10 +12,10 @@ from redis import Redis
 
 from benchmarks.plain import write_row
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.ledger.stores import clock, get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import clock, get_store
-from django_idempotent_tasks.sweeping import Sweep
+from django_idempotent_tasks.sweeper.sweep import Sweep
 
 #: Seconds by which the clock is moved, so that every reservation is due to be sent again.
 LATER = 4000

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 from django.db import connection, connections
 
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
-from django_idempotent_tasks.pruning import prune_bite
-from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.sweeper.prune import prune_bite
 
 #: Seconds between two bites, and of claims without pruning.
 PAUSE = 0.05

@@ -14,14 +14,14 @@ from django.urls import path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..management.search import WINDOW
 from ..models import AnsweredCall, DuplicateAttempt
-from ..selection import NOT_IN_A_COLUMN
-from .filters import ScopeFilter
-from .readonly import ReadOnlyAdmin
+from ..operations.search import WINDOW
+from ..operations.selection import NOT_IN_A_COLUMN
+from .lists.filters import ScopeFilter
+from .lists.window import Windowed
+from .page import ReadOnlyAdmin
 from .refusals import refusals
-from .window import Windowed
-from .wording import at, cell, state_word
+from .words.wording import at, cell, state_word
 
 REFUSALS = "django_idempotent_tasks_refusals"
 

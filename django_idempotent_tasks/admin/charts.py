@@ -10,12 +10,12 @@ from django.db.models import Count as Counted
 from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
-from ..hourly import COUNTED
-from ..management.counts import CAP, Count
 from ..models import DEAD, HourlyCount, IdempotencyKey
+from ..operations.counts import CAP, Count
 from ..states import State
-from .ledger import alias
-from .wording import shown
+from ..sweeper.hours import COUNTED
+from .words.ledger import alias
+from .words.wording import shown
 
 WEEK = 7 * 24
 COLUMNS = ("succeeded", "failed", "duplicates", "crashes")

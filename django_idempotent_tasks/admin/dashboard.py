@@ -16,19 +16,19 @@ from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from ..management.counts import Count
-from ..management.sentences import lease
-from ..management.status import Status, findings, look
-from ..management.text import since
 from ..models import Dashboard, HourlyCount, IdempotencyKey
+from ..operations.counts import Count
+from ..operations.sentences import lease
+from ..operations.status import Status, findings, look
+from ..operations.text import since
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
-from .ledger import alias, now, store
-from .progress import bar
-from .readonly import ReadOnlyAdmin
-from .rows import has
-from .visible import key_of
-from .wording import at, cell, dotted, state_word
+from .page import ReadOnlyAdmin
+from .permissions import has
+from .words.ledger import alias, now, store
+from .words.progress import bar
+from .words.visible import key_of
+from .words.wording import at, cell, dotted, state_word
 
 #: Running keys that are listed.
 SHOWN = 20

@@ -12,15 +12,19 @@ from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from .. import dead_letters
-from ..encoding import decode_error, error_parts
-from ..key_text import public_text
-from ..management.sentences import what_next
+from ..identity.text import public_text
+from ..ledger.encoding import decode_error, error_parts
 from ..models import DeadLetter, FailedJob
-from ..redaction import call_text
-from . import waiting
-from .decisions import Discard, Redrive, Resolve
-from .filters import (
+from ..operations import dead_letters
+from ..operations.redaction import call_text
+from ..operations.sentences import what_next
+from .actions.decisions import Discard, Redrive, Resolve
+from .actions.many import VERBS, Verb, ask_picked, matching
+from .actions.matching import is_of_discarded
+from .groups import groups
+from .keys import facts
+from .lists import waiting
+from .lists.filters import (
     CategoryFilter,
     DeadStateFilter,
     DiscardedFilter,
@@ -29,18 +33,14 @@ from .filters import (
     SignatureFilter,
     TaskFilter,
 )
-from .finding import digests_of
-from .groups import groups
-from .keys import facts
-from .ledger import alias, now
-from .many import VERBS, Verb, ask_picked, matching
-from .matching import is_of_discarded
-from .readonly import ReadOnlyAdmin
-from .rows import has
-from .timeline import failures, timeline
-from .visible import description_of
-from .window import Windowed, newest
-from .wording import at, block, category_word, cell, dotted, shown, state_word
+from .lists.finding import digests_of
+from .lists.window import Windowed, newest
+from .page import ReadOnlyAdmin
+from .permissions import has
+from .words.ledger import alias, now
+from .words.timeline import failures, timeline
+from .words.visible import description_of
+from .words.wording import at, block, category_word, cell, dotted, shown, state_word
 
 
 @admin.register(DeadLetter)

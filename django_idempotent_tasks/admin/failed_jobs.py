@@ -13,19 +13,19 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..key_text import public_text
+from ..identity.text import public_text
 from ..models import FailedJob, IdempotencyKey
-from ..redaction import call_text
-from ..selection import NOT_IN_A_COLUMN
-from .filters import CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
-from .ledger import alias, now
-from .readonly import ReadOnlyAdmin
-from .reruns import Rerun
-from .rows import has
-from .timeline import attempts_beside
-from .visible import description_of, key_of
-from .window import Windowed, newest
-from .wording import ago, at, block, category_word, cell, dotted, shown, state_word
+from ..operations.redaction import call_text
+from ..operations.selection import NOT_IN_A_COLUMN
+from .actions.reruns import Rerun
+from .lists.filters import CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
+from .lists.window import Windowed, newest
+from .page import ReadOnlyAdmin
+from .permissions import has
+from .words.ledger import alias, now
+from .words.timeline import attempts_beside
+from .words.visible import description_of, key_of
+from .words.wording import ago, at, block, category_word, cell, dotted, shown, state_word
 
 
 @admin.register(FailedJob)

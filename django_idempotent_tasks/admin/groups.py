@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 from django.db import connections
 
+from ..ledger.moments import shifted
 from ..models import FailedJob
 from ..models.fields import MOMENT
-from ..moments import shifted
-from .ledger import alias
-from .waiting import dead_letters
-from .wording import dotted
+from .lists.waiting import dead_letters
+from .words.ledger import alias
+from .words.wording import dotted
 
 #: Dead letters that are looked at, and groups that are shown.
 BOUND, SHOWN = 100_000, 10

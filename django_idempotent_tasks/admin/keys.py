@@ -12,23 +12,23 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..key_text import public_text
-from ..management.sentences import lease, what_next, why_not_run
-from ..message import pretty
+from ..identity.text import public_text
+from ..messages.message import pretty
 from ..models import DEAD, IdempotencyKey
-from ..redaction import call_text
+from ..operations.redaction import call_text
+from ..operations.sentences import lease, what_next, why_not_run
 from ..states import State
-from .filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
-from .finding import digests_of
-from .interventions import Cancel, Release
-from .ledger import alias, now
-from .progress import bar, state_and_progress
-from .readonly import ReadOnlyAdmin
-from .rows import has
-from .timeline import failures, refused, timeline
-from .visible import error_of, key_of
-from .window import Windowed, newest, of_state
-from .wording import ago, at, block, cell, dotted, reason_word, shown, state_word
+from .actions.interventions import Cancel, Release
+from .lists.filters import MadeFilter, ScopeFilter, StateFilter, TaskFilter
+from .lists.finding import digests_of
+from .lists.window import Windowed, newest, of_state
+from .page import ReadOnlyAdmin
+from .permissions import has
+from .words.ledger import alias, now
+from .words.progress import bar, state_and_progress
+from .words.timeline import failures, refused, timeline
+from .words.visible import error_of, key_of
+from .words.wording import ago, at, block, cell, dotted, reason_word, shown, state_word
 
 Facts = list[tuple[str, str]]
 

@@ -10,18 +10,18 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
-from .. import redrives
-from ..dead_letters import DONE, Decision
-from ..management.counts import CAP, capped
 from ..models import OperationState, RedriveOperation
-from ..selection import Selection
-from .asking import Question, ReasonForm
-from .audit import who
-from .ledger import alias, now
-from .readonly import ReadOnlyAdmin
-from .rows import RowAction
-from .window import number
-from .wording import ago, at, cell, shown
+from ..operations import redrives
+from ..operations.counts import CAP, capped
+from ..operations.dead_letters import DONE, Decision
+from ..operations.selection import Selection
+from .actions.audit import who
+from .actions.question import Question, ReasonForm
+from .actions.row import RowAction
+from .lists.window import number
+from .page import ReadOnlyAdmin
+from .words.ledger import alias, now
+from .words.wording import ago, at, cell, shown
 
 
 class Stop(RowAction):

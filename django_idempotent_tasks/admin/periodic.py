@@ -13,16 +13,16 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from ..beat.checks import BEAT_APP, beat_problem
 from ..beat.overview import Overview, entries, overview
 from ..beat.shown import periodic_tasks, problem_with
-from ..beat_checks import BEAT, beat_problem
-from ..management.text import since
 from ..models import BeatCursor
-from .entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
-from .ledger import alias, now, store
-from .readonly import ReadOnlyAdmin
-from .run_now import RunNow
-from .wording import at, cell, shown
+from ..operations.text import since
+from .actions.run_now import RunNow
+from .page import ReadOnlyAdmin
+from .words.entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
+from .words.ledger import alias, now, store
+from .words.wording import at, cell, shown
 
 #: Entries of a page, and occurrences that are shown of each there.
 PAGE, LAST = 50, 3
@@ -123,7 +123,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
 
 def register(site: admin.AdminSite) -> None:
     """Where django-celery-beat is installed; else there is nothing to show."""
-    if apps.is_installed(BEAT):
+    if apps.is_installed(BEAT_APP):
         site.register(BeatCursor, BeatCursorAdmin)
 
 
@@ -163,9 +163,9 @@ def _leaders(seen: Overview) -> list[dict[str, str]]:
 
 def _edit_url(request: HttpRequest, task: Any) -> str:
     """Django-celery-beat's own form, for those who may open it."""
-    names = [f"{BEAT}.{kind}_periodictask" for kind in ("view", "change")]
+    names = [f"{BEAT_APP}.{kind}_periodictask" for kind in ("view", "change")]
     if not any(request.user.has_perm(name) for name in names):
         return ""
     site: Any = admin.site
     is_there = site.is_registered(type(task))
-    return reverse(f"admin:{BEAT}_periodictask_change", args=[task.pk]) if is_there else ""
+    return reverse(f"admin:{BEAT_APP}_periodictask_change", args=[task.pk]) if is_there else ""

@@ -12,12 +12,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..management.search import WINDOW
+from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 from ..models import DuplicateAttempt
-from ..verdict import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
-from .filters import AGES, age_of
-from .ledger import alias, now
-from .wording import ago, cell
+from ..operations.search import WINDOW
+from .lists.filters import AGES, age_of
+from .words.ledger import alias, now
+from .words.wording import ago, cell
 
 #: Scopes that are listed, those with the most refused calls first.
 SHOWN = 100

@@ -11,10 +11,10 @@ from django.db import DatabaseError, transaction
 from django_celery_beat.models import PeriodicTask
 
 from ..exceptions import ConfigurationError
+from ..ledger.moments import database_now, exact
+from ..ledger.stores import LedgerStore
 from ..models import BeatCursor, IdempotencyKey
-from ..moments import database_now, exact
 from ..states import LIVE
-from ..stores import LedgerStore
 from .clock import aware, stored
 from .cursors import held_alone
 from .dispatch import hand_over, ran

@@ -10,7 +10,7 @@ from django.db import connections
 from django.utils import timezone
 
 from ..conf import settings
-from ..moments import exact
+from ..ledger.moments import exact
 
 
 class Clock:

@@ -10,9 +10,9 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django_celery_beat.models import PeriodicTask
 
+from ..ledger.moments import database_now, exact
+from ..ledger.stores import LedgerStore
 from ..models import BeatCursor
-from ..moments import database_now, exact
-from ..stores import LedgerStore
 from .clock import aware, stored
 from .entry import CursorEntry
 from .overview import ASIDE, is_aside

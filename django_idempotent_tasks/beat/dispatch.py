@@ -17,10 +17,10 @@ from django.db.models import F
 from django_celery_beat.models import PeriodicTask
 
 from ..conf import settings
+from ..ledger.stores import LedgerStore
+from ..messages.relay import relay
 from ..models import BeatCursor, IdempotencyKey
-from ..relay import relay
 from ..states import LIVE
-from ..stores import LedgerStore
 from .clock import aware, stored
 from .cursors import held, move, read_again
 from .entry import CursorEntry

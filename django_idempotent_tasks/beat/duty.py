@@ -1,8 +1,7 @@
-"""The duty of leading beat: its name in the leader table, its lease and its pace in seconds."""
+"""The duty of leading beat: its lease and its pace in seconds."""
 
 from __future__ import annotations
 
-DUTY = "beat"
 LEASE = 15
 PACE = 5.0
 #: Seconds between two looks of a standby.

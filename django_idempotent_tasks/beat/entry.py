@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from celery import schedules
 from django_celery_beat.schedulers import ModelEntry
 
-from .. import beat_words
 from ..conf import settings
 from ..exceptions import ConfigurationError
+from . import words
 from .clock import aware
 from .grid import Grid
 from .misfire import Misfire
@@ -35,7 +35,7 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         #: When it was sent last, by whichever scheduler; the base class overwrites the model's.
         self.ran_at = None if model.last_run_at is None else aware(model.last_run_at)
         super().__init__(model, app=app)
-        own = beat_words.read(self.options["headers"].pop(beat_words.HEADER, None))
+        own = words.read(self.options["headers"].pop(words.HEADER, None))
         self.misfire = Misfire(own.get("misfire", settings().misfire))
         self.skips_overlap = own.get("overlap") == "skip"
         self.last_due_at: datetime | None = None

@@ -9,10 +9,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from ..conf import settings
 from ..exceptions import ConfigurationError
-from ..header import to_header
-from ..identity import BEAT, sent_only, stated_digest
-from ..message import HEADER, SENT_ONLY, Message
-from ..outcomes import Call, Identity
+from ..identity.key import BEAT, Identity, sent_only, stated_digest
+from ..ledger.values import Call
+from ..messages.header import to_header
+from ..messages.message import HEADER, SENT_ONLY, Message
 from .entry import CursorEntry
 
 #: Seconds after which the sweeper sends what this beat has written down and not sent, of a task that is not

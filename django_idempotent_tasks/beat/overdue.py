@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from celery import Celery
 
+from ..ledger.stores import LedgerStore
 from ..models import BeatCursor
-from ..stores import LedgerStore
 from .clock import aware
 from .duty import READ_AGAIN
 from .entries import Entries

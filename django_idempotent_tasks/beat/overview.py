@@ -8,13 +8,12 @@ from typing import Any
 
 from django.apps import apps
 
-from ..beat_checks import BEAT, beat_problem
 from ..conf import settings
-from ..models import BeatCursor, Leader
-from ..moments import exact
-from ..stores import LedgerStore
+from ..ledger.moments import exact
+from ..ledger.stores import LedgerStore
+from ..models import BEAT, BeatCursor, Leader
+from .checks import BEAT_APP, beat_problem
 from .clock import aware, stored
-from .duty import DUTY
 from .standbys import standing_by
 
 #: Later than that is overdue; a failover takes less.
@@ -63,7 +62,7 @@ def overview(store: LedgerStore, now: datetime) -> Overview | None:
     if beat_problem() is not None or store.connection.alias != settings().database:
         return None
     alias = store.connection.alias
-    seen = Overview(now, Leader.objects.using(alias).filter(name=DUTY).first())
+    seen = Overview(now, Leader.objects.using(alias).filter(name=BEAT).first())
     if seen.leader is None:  # no beat of ours has ever led: another scheduler may be at work
         return seen
     seen.standbys = standing_by(alias, now=now)
@@ -85,7 +84,7 @@ def is_aside(following: datetime | None) -> bool:
 
 def entries(alias: str) -> Any:
     """The periodic tasks on the ledger's database; no replica is asked."""
-    return apps.get_model(BEAT, "PeriodicTask")._default_manager.using(alias)
+    return apps.get_model(BEAT_APP, "PeriodicTask")._default_manager.using(alias)
 
 
 def enabled(alias: str) -> Any:

@@ -10,9 +10,9 @@ from celery import schedules
 from django.core.exceptions import ValidationError
 from kombu.utils.json import loads
 
-from ..encoding import describe
 from ..exceptions import ConfigurationError
-from ..legible import harmless
+from ..identity.text import harmless
+from ..ledger.encoding import describe
 
 #: Columns of JSON, and what is in them.
 _JSON = (("args", list, "a list"), ("kwargs", dict, "an object"), ("headers", dict, "an object"))

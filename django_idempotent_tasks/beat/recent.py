@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ..unreadable import Unreadable, parsed
+from ..messages.unreadable import Unreadable, parsed
 
 #: How many are kept.
 KEPT = 10

@@ -8,8 +8,8 @@ from typing import Any
 
 from celery import Celery
 
+from ..ledger.moments import exact
 from ..models import BeatCursor
-from ..moments import exact
 from .clock import aware
 from .each import is_of_a_row, read_each
 from .overview import entries, is_aside

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..message import HEADER, unsubscribed
-from ..stamping import Passage
-from ..stores import LedgerStore
+from ..ledger.stores import LedgerStore
+from ..messages.message import HEADER, unsubscribed
+from ..messages.stamping import Passage
 from .entry import CursorEntry
 from .occurrence import Occurrence, encoded
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ..models import Leader
-from ..moments import database_now, shifted
-from ..stores import LedgerStore
-from .duty import DUTY, LEASE
+from ..ledger.moments import database_now, shifted
+from ..ledger.stores import LedgerStore
+from ..models import BEAT, Leader
+from .duty import LEASE
 
-_PREFIX = f"{DUTY}:"
+_PREFIX = f"{BEAT}:"
 #: Rows of beats that are gone are deleted after so long.
 _GONE = timedelta(hours=1)
 #: Standbys that are listed.

@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import F, OuterRef, Subquery
 from django_celery_beat.models import PeriodicTask
 
+from ..ledger.stores import LedgerStore
 from ..models import BeatCursor
-from ..stores import LedgerStore
 from .clock import aware, stored
 from .each import is_of_a_row, read_each
 from .overview import NEWS, entries

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from django.core.management.base import CommandParser
 
-from ..pruning import BITE
-from .adding import Groups, add, add_digest, add_filters, add_noun, add_reason, add_task_and_scope, add_yes
-from .arguments import Parser, count, duration, seconds, text
-from .beat import beat_health, run_beat
-from .cancel import cancel_keys
-from .jobs_parser import add_failed_jobs
-from .letters_parser import add_dead_letters, add_redrives
-from .listing import list_keys, show_key
-from .prune import prune
-from .release import release_key
-from .run_now import run_periodic
-from .status import status
-from .sweep import sweep
+from ..sweeper.prune import BITE
+from .cli.arguments import Parser, count, duration, seconds, text
+from .cli.options import (
+    Groups,
+    add,
+    add_digest,
+    add_filters,
+    add_noun,
+    add_reason,
+    add_task_and_scope,
+    add_yes,
+)
+from .dead_letters.parser import add_dead_letters, add_redrives
+from .failed_jobs.parser import add_failed_jobs
+from .keys.cancel import cancel_keys
+from .keys.release import release_key
+from .keys.show import list_keys, show_key
+from .upkeep.beat import beat_health, run_beat
+from .upkeep.prune import prune
+from .upkeep.run_now import run_periodic
+from .upkeep.status import status
+from .upkeep.sweep import sweep
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

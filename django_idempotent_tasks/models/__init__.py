@@ -16,12 +16,14 @@ from .beat import BeatCursor
 from .duplicates import DuplicateAttempt
 from .failures import DEAD, DeadLetter, FailedJob
 from .hourly import Dashboard, HourlyCount
-from .leader import Leader
+from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
 
 __all__ = [
+    "BEAT",
     "DEAD",
+    "SWEEPER",
     "AnsweredCall",
     "BeatCursor",
     "Dashboard",

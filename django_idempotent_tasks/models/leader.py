@@ -6,6 +6,10 @@ from django.db import models
 
 from .fields import MomentField
 
+#: The duties, as their rows name them.
+SWEEPER = "sweeper"
+BEAT = "beat"
+
 
 class Leader(models.Model):
     """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm.

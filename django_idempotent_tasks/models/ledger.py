@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from ..key_text import public_text
+from ..identity.text import public_text
 from ..states import State
 from .fields import MomentField
 

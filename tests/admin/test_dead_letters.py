@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from django_idempotent_tasks.admin.dead_letters import DeadLetterAdmin
+from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.models import FailedJob
-from django_idempotent_tasks.outcomes import Claim
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen

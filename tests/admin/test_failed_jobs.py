@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from django_idempotent_tasks import reruns
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import FailedJob
+from django_idempotent_tasks.operations import reruns
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen

@@ -22,8 +22,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
 from django_celery_beat.models import PeriodicTask
 
-from django_idempotent_tasks import redrives
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import (
     AnsweredCall,
     BeatCursor,
@@ -35,8 +35,8 @@ from django_idempotent_tasks.models import (
     IdempotencyKey,
     RedriveOperation,
 )
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations import redrives
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import APP, HOSTILE, Person, page, seen

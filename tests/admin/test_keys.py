@@ -10,11 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from django_idempotent_tasks.admin import window, wording
-from django_idempotent_tasks.identity import stated_digest
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
+from django_idempotent_tasks.admin.lists import window
+from django_idempotent_tasks.admin.words import wording
+from django_idempotent_tasks.identity.key import Identity, stated_digest
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.states import Category, Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.doors.test_command_idem import Keys

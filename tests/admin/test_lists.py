@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
-from django_idempotent_tasks.stores import get_store
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"

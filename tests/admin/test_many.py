@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from django_idempotent_tasks import redrives
-from django_idempotent_tasks.admin import many
+from django_idempotent_tasks.admin.actions import many
 from django_idempotent_tasks.models import DeadLetter, OperationState, RedriveOperation
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations import redrives
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.sweeper import redrives as redriving
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.admin.test_dead_letters import DEAD, WHY, dead
 from tests.admin.test_keys import inert
@@ -92,7 +93,7 @@ def test_all_that_match_are_redriven_by_an_operation_that_took_the_filters_and_n
     assert "Begun: the sweeper redrives 3 dead letters" in messages_of(told)
     assert "0 / 3" in told.content.decode()
     RedriveOperation.objects.update(rate=None)
-    redrives.carry_on(keys.store())
+    redriving.carry_on(keys.store())
     assert {keys.row(claim).state for claim in wanted} == {State.PENDING}
     assert [keys.row(claim).state for claim in (other, late)] == [State.FAILED] * 2
     assert logged() == [f"Begun, 3: {WHY}"]

@@ -16,11 +16,11 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Periodic
 
 from django_idempotent_tasks.admin import periodic
 from django_idempotent_tasks.beat.overview import ASIDE
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
-from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
 from tests.admin.conftest import HOSTILE, Person, at_most, messages_of, page, seen
 from tests.admin.test_keys import inert
 from tests.beat.bench import Bench
@@ -36,7 +36,7 @@ DASHBOARD = "/admin/django_idempotent_tasks/dashboard/"
 @pytest.fixture
 def shop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two beats, and an entry that was sent twice."""
-    monkeypatch.setattr("django_idempotent_tasks.admin.run_now.app_or_default", lambda: bench.app)
+    monkeypatch.setattr("django_idempotent_tasks.admin.actions.run_now.app_or_default", lambda: bench.app)
     bench.now = database_now(get_store())
     bench.every(10, "often")
     beat = bench.beat()

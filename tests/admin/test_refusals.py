@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from django_idempotent_tasks.admin import refusals
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DuplicateAttempt
-from django_idempotent_tasks.stores.clock import shifted
 from tests.admin.conftest import HOSTILE, Person, at_most, page
 from tests.doors.test_command_idem import Keys
 

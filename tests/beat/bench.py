@@ -8,8 +8,7 @@ from typing import Any
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
 from django_idempotent_tasks.beat import clock
-from django_idempotent_tasks.beat.duty import DUTY
-from django_idempotent_tasks.models import BeatCursor, IdempotencyKey, Leader
+from django_idempotent_tasks.models import BEAT, BeatCursor, IdempotencyKey, Leader
 from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
 from tests.sending.conftest import Post
 
@@ -68,7 +67,7 @@ class Bench:
 
     def crown(self, beat: SingleInstanceDatabaseScheduler) -> None:
         """Give a beat the lead, whoever has it."""
-        Leader.objects.filter(name=DUTY).exclude(holder=beat.holder).delete()
+        Leader.objects.filter(name=BEAT).exclude(holder=beat.holder).delete()
 
     def read_again(self, *beats: SingleInstanceDatabaseScheduler) -> None:
         """Let the minute pass after which entries are read in any case."""

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("django_celery_beat")
 
-from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.messages.relay import relay
 from tests.beat.bench import Bench
 
 

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from kombu.utils import symbol_by_name
 
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor
 from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
-from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import Bench
 from tests.sending.conftest import no_broker
 from tests.support.processes import ROOT
@@ -24,7 +24,7 @@ from tests.support.processes import ROOT
 
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("django_idempotent_tasks.management.beat.project_app", lambda: bench.app)
+    monkeypatch.setattr("django_idempotent_tasks.management.upkeep.beat.project_app", lambda: bench.app)
     bench.now = timezone.now()
     return bench
 
@@ -102,7 +102,7 @@ def run_now(*words: str) -> tuple[int, dict[str, Any]]:
 def test_run_now_sends_once_and_only_when_it_was_said_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.run_now.project_app", lambda: bench.app)
+    monkeypatch.setattr("django_idempotent_tasks.management.upkeep.run_now.project_app", lambda: bench.app)
     entry = bench.every(3600, "nightly\x1b")
     assert run_now(entry.name) == (0, {"name": entry.name, "outcome": "dry run"})
     assert bench.post.arrived() == []

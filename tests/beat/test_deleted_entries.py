@@ -13,15 +13,15 @@ from django.db import connections
 from django.test.utils import override_settings
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from django_idempotent_tasks import pruning
 from django_idempotent_tasks.beat.clock import stored
 from django_idempotent_tasks.beat.cursors import held_alone
+from django_idempotent_tasks.ledger.moments import database_now, exact
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor
-from django_idempotent_tasks.moments import database_now, exact
-from django_idempotent_tasks.pruning import CURSOR_KEEP, gone_cursors, prune_bite
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeper import prune as pruning
+from django_idempotent_tasks.sweeper.prune import CURSOR_KEEP, gone_cursors, prune_bite
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from tests.concurrency.session import Session, wait_until_blocked
 from tests.doors.test_command_idem import Keys, facts, idem
 from tests.support.waiting import PATIENCE

@@ -9,9 +9,9 @@ import pytest
 from django_celery_beat.models import ClockedSchedule, IntervalSchedule, PeriodicTask
 
 from django_idempotent_tasks.beat import cursors, dispatch
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import EPOCH, Bench
 
 

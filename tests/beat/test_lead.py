@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from django_idempotent_tasks.beat import duty
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import Leader
-from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import Bench
 
 

@@ -13,10 +13,10 @@ from django_celery_beat.models import PeriodicTask
 
 from django_idempotent_tasks.beat.clock import Clock, aware, stored
 from django_idempotent_tasks.beat.overview import overview
-from django_idempotent_tasks.hourly import count_hours
+from django_idempotent_tasks.ledger.moments import database_now, exact, of_column, shifted
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, HourlyCount, IdempotencyKey
-from django_idempotent_tasks.moments import database_now, exact, of_column, shifted
-from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.sweeper.hours import count_hours
 from tests.beat.bench import Bench
 from tests.doors.test_command_idem import Keys
 

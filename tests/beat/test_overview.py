@@ -14,10 +14,10 @@ from django_idempotent_tasks.beat import duty
 from django_idempotent_tasks.beat.clock import aware
 from django_idempotent_tasks.beat.overview import overview
 from django_idempotent_tasks.beat.recent import KEPT, decode
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey, Leader
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
 from tests.beat.bench import EPOCH, Bench
 from tests.stores.statements import postgresql_plan
 

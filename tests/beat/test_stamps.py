@@ -14,8 +14,8 @@ from django.db import DatabaseError, connection, transaction
 
 from django_idempotent_tasks import ConfigurationError, IdempotentTask
 from django_idempotent_tasks.beat.asked import run_now
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
-from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import Bench
 from tests.sending.conftest import no_broker
 

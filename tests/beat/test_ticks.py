@@ -11,11 +11,11 @@ from django_celery_beat.models import PeriodicTask
 
 from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.beat.dispatch import dispatch, due_work
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.beat.bench import EPOCH, Bench
 from tests.sending.conftest import no_broker
 

@@ -152,16 +152,16 @@ def test_sensitive_arguments_are_not_written_into_the_ledger_by_beat(bench: Benc
 
 def test_our_beat_says_what_it_needs_where_it_cannot_run(settings: Any) -> None:
 
-    from django_idempotent_tasks import beat_checks  # noqa: PLC0415
+    from django_idempotent_tasks.beat import checks  # noqa: PLC0415
 
     settings.DATABASE_ROUTERS = ["tests.beat.test_trouble.Elsewhere"]
-    (problem,) = beat_checks.check_beat()
+    (problem,) = checks.check_beat()
     assert (problem.id, "one transaction" in problem.msg) == ("django_idempotent_tasks.E004", True)
     settings.DATABASE_ROUTERS = []
-    assert beat_checks.check_beat() == []
+    assert checks.check_beat() == []
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_celery_beat"]
-    assert beat_checks.check_beat() == []
-    assert "its extra [beat]" in str(beat_checks.beat_problem())
+    assert checks.check_beat() == []
+    assert "its extra [beat]" in str(checks.beat_problem())
     assert issubclass(ConfigurationError, Exception)
 
 
@@ -208,11 +208,11 @@ IN_VAIN: dict[str, dict[str, Any]] = {
 def test_a_word_to_beat_where_nobody_reads_it_is_told_of(
     bench: Bench, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    from django_idempotent_tasks import beat_checks  # noqa: PLC0415
+    from django_idempotent_tasks.beat import checks  # noqa: PLC0415
 
     bench.app.conf.beat_schedule = {"nightly": {"task": "shop.report", "schedule": 10.0, **words}}
-    monkeypatch.setattr(beat_checks, "current_app", bench.app)
-    found = [(each.id, "'nightly'" in each.msg) for each in beat_checks.check_schedule()]
+    monkeypatch.setattr(checks, "current_app", bench.app)
+    found = [(each.id, "'nightly'" in each.msg) for each in checks.check_schedule()]
     bench.tick(beat := bench.beat())
     if words == {"options": OWN}:
         assert (found, caplog.text) == ([], "")

@@ -20,9 +20,9 @@ from django_celery_beat.models import (
 
 from django_idempotent_tasks.beat.overview import overview
 from django_idempotent_tasks.beat.recent import decode
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.stores import get_store
 from tests.beat.bench import Bench
 from tests.beat.test_command import idem
 
@@ -111,7 +111,7 @@ if connection.vendor == "mysql":  # its driver reads what Python has not as NULL
 
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("django_idempotent_tasks.management.beat.project_app", lambda: bench.app)
+    monkeypatch.setattr("django_idempotent_tasks.management.upkeep.beat.project_app", lambda: bench.app)
     return bench
 
 

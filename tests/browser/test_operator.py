@@ -9,7 +9,9 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
-from django_idempotent_tasks import redrives
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import (
     AnsweredCall,
     FailedJob,
@@ -17,9 +19,8 @@ from django_idempotent_tasks.models import (
     IdempotencyKey,
     RedriveOperation,
 )
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.outcomes import Call, Identity
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations import redrives
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, page

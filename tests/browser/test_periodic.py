@@ -12,10 +12,10 @@ pytest.importorskip("django_celery_beat")
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule
 
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey
-from django_idempotent_tasks.moments import database_now
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.admin.conftest import HOSTILE, page
 from tests.beat.bench import Bench
 from tests.beat.conftest import bench
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.process]
 @pytest.fixture
 def shop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Entries of each kind after some minutes with two beats."""
-    monkeypatch.setattr("django_idempotent_tasks.admin.run_now.app_or_default", lambda: bench.app)
+    monkeypatch.setattr("django_idempotent_tasks.admin.actions.run_now.app_or_default", lambda: bench.app)
     bench.now = database_now(get_store()) - timedelta(minutes=6)
     bench.every(60, "Reconcile payments", task="shop.payments.reconcile")
     bench.cron("30", "Nightly clean-up", hour="3", task="shop.payments.tidy", enabled=False)

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.relay import relay
 from django_idempotent_tasks.states import State
 from example_project.study_plans import author
 from example_project.study_plans.models import Course, School, Student

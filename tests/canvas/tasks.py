@@ -225,8 +225,8 @@ def _die_before_the_count(backend: Any) -> None:
 
 @signals.worker_init.connect
 def _set_the_traps(**_kwargs: object) -> None:
-    from django_idempotent_tasks import parent  # noqa: PLC0415  these have models
     from django_idempotent_tasks.results import DatabaseBackend  # noqa: PLC0415
+    from django_idempotent_tasks.worker import parent  # noqa: PLC0415  these have models
 
     for backend in (RedisBackend, DatabaseBackend):
         _die_before_the_count(backend)

@@ -15,7 +15,7 @@ from typing import Any
 from kombu import Connection, Exchange, Queue
 from kombu.common import ignore_errors
 
-from django_idempotent_tasks import redis_restart
+from django_idempotent_tasks.worker import redis_restart
 
 
 def main(url: str, server: int, *, mended: bool) -> None:

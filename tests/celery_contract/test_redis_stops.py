@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from django_idempotent_tasks.redis_restart import is_needed
+from django_idempotent_tasks.worker.redis_restart import is_needed
 from example_project.servers import start_broker
 from tests.celery_contract.conftest import VERSION
 from tests.support.processes import ROOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.conf import settings
 
-from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from tests.concurrency.session import Session
 from tests.concurrency.staging import Stage
 from tests.support.waiting import eventually

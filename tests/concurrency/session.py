@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from tests.support.waiting import PATIENCE, eventually
 
 T = TypeVar("T")

@@ -5,11 +5,21 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 
-from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
-from django_idempotent_tasks.ledger import Ledger
-from django_idempotent_tasks.options import Policy
-from django_idempotent_tasks.outcomes import Abandoned, Call, Claim, Entry, Grant, Outcome, Refused, Reserved
-from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.conf.options import Policy
+from django_idempotent_tasks.ledger.atomic import AtomicLedger, Recorded
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.rules import Step
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.values import (
+    Abandoned,
+    Call,
+    Claim,
+    Entry,
+    Grant,
+    Outcome,
+    Refused,
+    Reserved,
+)
 from django_idempotent_tasks.testing.contract.bench import (
     LEASE,
     REPUBLISH,
@@ -18,7 +28,6 @@ from django_idempotent_tasks.testing.contract.bench import (
     Bench,
     new_owner,
 )
-from django_idempotent_tasks.verdict import Step
 from tests.concurrency.session import Session, T, Work, wait_until_blocked
 from tests.stores.policies import POLICY
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from django_idempotent_tasks.cancellation import FINISHED, FINISHING, NOT_FOUND
-from django_idempotent_tasks.identity import stated_digest
-from django_idempotent_tasks.key_rules import UNSET
-from django_idempotent_tasks.outcomes import Call, Identity
+from django_idempotent_tasks.identity.key import Identity, stated_digest
+from django_idempotent_tasks.identity.rules import UNSET
+from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.operations.cancel import FINISHED, FINISHING, NOT_FOUND
 from tests.concurrency.session import Session
 from tests.concurrency.test_atomic_runs import Meeting
 from tests.concurrency.watch import watch

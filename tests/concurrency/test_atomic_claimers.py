@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 from django.db import transaction
 
-from django_idempotent_tasks.atomic_ledger import AtomicLedger, Recorded
+from django_idempotent_tasks.ledger.atomic import AtomicLedger, Recorded
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Answered, Call, Claim, Claimed, Outcome, Refused, Waiting
 from django_idempotent_tasks.models import FailedJob
-from django_idempotent_tasks.outcomes import Answered, Call, Claim, Claimed, Outcome, Refused, Waiting
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.atomic_bench import AtomicBench
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import ATOMIC, REPUBLISH, Stage, record, run

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from django.db import OperationalError, connection
 
-from django_idempotent_tasks.atomic_ledger import ANY_TOKEN, Recorded
-from django_idempotent_tasks.outcomes import Answered, Call, Claim, Claimed, Refused, Reserved, Waiting
+from django_idempotent_tasks.ledger.atomic import ANY_TOKEN, Recorded
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Answered, Call, Claim, Claimed, Refused, Reserved, Waiting
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import LEASE, RETENTION, WINDOW, record, reserve, run, waiting
 from tests.concurrency.test_atomic_claimers import KINDS, Kind, Runs

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.models import FailedJob, RedriveOperation
-from django_idempotent_tasks.outcomes import Claim
-from django_idempotent_tasks.redrives import carry_on
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import MESSAGE, new_owner
 from django_idempotent_tasks.testing.contract.meeting import Meeting
 from tests.concurrency.session import Session, Work

@@ -7,9 +7,9 @@ from concurrent.futures import wait
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from django_idempotent_tasks.outcomes import Claimed, Refused
-from django_idempotent_tasks.stores import LedgerStore
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claimed, Refused
 from tests.concurrency.session import Session
 from tests.concurrency.staging import LEASE, Stage, claim, insert, take_over, waiting
 from tests.support.waiting import PATIENCE

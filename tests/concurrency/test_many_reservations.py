@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from django_idempotent_tasks.outcomes import Call, Refused, Reserved
+from django_idempotent_tasks.ledger.stores import LedgerStore, locks
+from django_idempotent_tasks.ledger.values import Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, locks
 from tests.concurrency.session import Session
 from tests.concurrency.staging import Stage, reserve
 from tests.concurrency.test_settling import BOTH_ENDS, end

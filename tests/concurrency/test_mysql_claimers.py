@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
-from django_idempotent_tasks.outcomes import Call, Claimed, Grant, Outcome, Refused, Reserved, Waiting
-from django_idempotent_tasks.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.values import Call, Claimed, Grant, Outcome, Refused, Reserved, Waiting
 from django_idempotent_tasks.testing.contract.bench import new_owner
 from tests.concurrency import test_atomic_claimers as atomic
 from tests.concurrency import test_many_claimers as leased

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Claimed, Refused, Waiting
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call, Claimed, Refused, Waiting
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import new_owner
 from django_idempotent_tasks.testing.contract.meeting import Meeting
 from tests.concurrency.conftest import OpenSession

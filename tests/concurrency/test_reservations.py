@@ -8,9 +8,9 @@ from concurrent.futures import Future
 import pytest
 from django.db import transaction
 
-from django_idempotent_tasks.outcomes import Abandoned, Call, Refused, Reserved
+from django_idempotent_tasks.ledger.stores import LedgerStore, locks
+from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, locks
 from tests.concurrency.conftest import OpenSession
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import Stage, reserve

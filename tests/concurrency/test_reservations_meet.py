@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Claimed, Grant, Refused, Reserved
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call, Claimed, Grant, Refused, Reserved
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import new_owner
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import LEASE, REPUBLISH, WINDOW, Stage, claim, reserve, waiting

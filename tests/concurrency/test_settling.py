@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from django_idempotent_tasks.heartbeat import Heart, _Held
-from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claim
+from django_idempotent_tasks.running.heartbeat import Heart, _Held
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import (
     LEASE,

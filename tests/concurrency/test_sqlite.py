@@ -14,11 +14,11 @@ import pytest
 from django.db import OperationalError, connections, transaction
 from django.test import override_settings
 
-from django_idempotent_tasks.heartbeat import Heart, _Held
-from django_idempotent_tasks.outcomes import Claimed, Outcome, Refused
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claimed, Outcome, Refused
+from django_idempotent_tasks.running.heartbeat import Heart, _Held
 from django_idempotent_tasks.states import Reason
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import LEASE, RETENTION, WINDOW, Bench
 from tests.concurrency.conftest import OpenSession
 from tests.concurrency.session import Session, T

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from django_idempotent_tasks.atomic_ledger import ANY_TOKEN, Recorded
-from django_idempotent_tasks.outcomes import Answered, Call, Claimed, Outcome, Refused
+from django_idempotent_tasks.ledger.atomic import ANY_TOKEN, Recorded
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.values import Answered, Call, Claimed, Outcome, Refused
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore
 from tests.concurrency.conftest import OpenSession
 from tests.concurrency.session import Session
 from tests.concurrency.staging import record, reserve, run

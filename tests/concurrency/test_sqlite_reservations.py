@@ -8,10 +8,10 @@ from concurrent.futures import Future
 import pytest
 from django.db import transaction
 
-from django_idempotent_tasks.outcomes import Abandoned, Call, Refused, Reserved
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, new_owner
 from tests.concurrency.conftest import OpenSession
 from tests.concurrency.session import Session

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import OperationalError
 
-from django_idempotent_tasks.outcomes import Claim, Due
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claim, Due
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.concurrency.session import Session, Work
 from tests.concurrency.staging import LEASE, REPUBLISH, Stage, take_over, waiting
 from tests.concurrency.test_settling import BOTH_ENDS, complete, end, renew

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from django_idempotent_tasks import ledger
+from django_idempotent_tasks.ledger import ledger
 
 
 class Watch:

@@ -12,8 +12,9 @@ from celery.exceptions import Reject
 from celery.result import AsyncResult
 from kombu import Producer
 
-from django_idempotent_tasks import IdempotentTask, PermanentError, heartbeat
+from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.conf import settings
+from django_idempotent_tasks.running import heartbeat
 from tests.crash.world import Parcel, World
 from tests.support.waiting import eventually
 from tests.support.wire import Wire, is_stamped

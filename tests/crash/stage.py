@@ -9,11 +9,11 @@ from uuid import uuid4
 
 from django.db import connections
 
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import FINISHED, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.crash.shop import Worker, app, completing
 from tests.crash.world import World
 from tests.proj.models import Effect

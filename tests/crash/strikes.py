@@ -10,7 +10,7 @@ from typing import Any
 import billiard.common
 from celery.exceptions import SoftTimeLimitExceeded
 
-from django_idempotent_tasks import heartbeat
+from django_idempotent_tasks.running import heartbeat
 from django_idempotent_tasks.states import State
 from tests.crash.scenarios import FILES, Scenario
 from tests.crash.stage import Ends, Sight, Stage

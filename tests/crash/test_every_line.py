@@ -13,6 +13,9 @@ from tests.support.glitch import Glitch, Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
+#: What the scenarios came by when this was written; fewer is allowed only for code that went.
+LEAST_FILES, LEAST_LINES = 30, 500
+
 
 def die_at(spots: list[Spot], scenario: Scenario, alias: str) -> list[str]:
     """Let a process die at each of the spots, one after the other; what is wrong after the recovery."""
@@ -31,6 +34,16 @@ def die_at(spots: list[Spot], scenario: Scenario, alias: str) -> list[str]:
 def test_a_module_that_has_moved_is_missed_aloud(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"moved\.py"):
         files_of(tmp_path / "moved.py")
+
+
+@pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
+def test_the_scenarios_come_by_as_many_files_and_lines_as_ever(alias: str) -> None:
+    """A module that leaves the rooms, or a scenario that no longer comes by, would end unnoticed."""
+    places = {spot.place for scenario in SCENARIOS for spot in spots_of(scenario, alias)}
+    files = {file for file, _line in places}
+    print(f"the scenarios come by {len(places)} lines of {len(files)} files")
+    assert len(files) >= LEAST_FILES
+    assert len(places) >= LEAST_LINES
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)

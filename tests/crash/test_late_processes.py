@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.crash.conftest import ALIASES, APPS
 from tests.crash.shop import LEASE, completing, refusing, retrying, returning
 from tests.crash.stage import Ends, Stage

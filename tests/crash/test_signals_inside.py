@@ -20,7 +20,7 @@ from tests.crash.scenarios import (
     spots_of,
 )
 from tests.crash.strikes import INTERRUPT, SHUTDOWN, SOFT_LIMIT, Signal, Strike
-from tests.support.glitch import Spot
+from tests.support.glitch import Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
@@ -46,19 +46,19 @@ def test_a_signal_after_any_effect_leaves_nothing_to_guess(
 
 def lines_of(module: str, scenario: Scenario, alias: str) -> list[Spot]:
     """List the lines of one of our modules that a clean run comes by, each once."""
-    file = str(PACKAGE / f"{module}.py")
-    return [spot for spot in first_visits(spots_of(scenario, alias)) if spot.file == file]
+    files = files_of(PACKAGE / f"{module}.py")
+    return [spot for spot in first_visits(spots_of(scenario, alias)) if spot.file in files]
 
 
 @pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
 def test_a_signal_at_the_heart_leaves_it_beating_for_nobody(alias: str) -> None:
-    strike(SOFT_LIMIT, lines_of("heartbeat", COMPLETION, alias), COMPLETION, alias)
+    strike(SOFT_LIMIT, lines_of("running/heartbeat", COMPLETION, alias), COMPLETION, alias)
 
 
 @pytest.mark.parametrize("alias", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("scenario", [TAKEOVER, FAILURE], ids=str)
 def test_a_signal_as_receivers_are_told_leaves_what_they_are_told_of(scenario: Scenario, alias: str) -> None:
-    strike(SOFT_LIMIT, lines_of("announce", scenario, alias), scenario, alias)
+    strike(SOFT_LIMIT, lines_of("signals", scenario, alias), scenario, alias)
 
 
 @pytest.mark.parametrize("signal", [SOFT_LIMIT, SHUTDOWN], ids=str)

@@ -14,11 +14,11 @@ from django.urls import reverse
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_idempotent_tasks import get_key
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.prune import prune_bite
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

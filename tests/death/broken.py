@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 import pytest
 from celery.exceptions import Ignore
 
-from django_idempotent_tasks import attempt, delivery, worker
-from django_idempotent_tasks.stores import postgresql_statements, statements
+from django_idempotent_tasks.ledger.stores import postgresql_statements, statements
+from django_idempotent_tasks.running import attempt, delivery
+from django_idempotent_tasks.worker import hooks
 
 #: Patches are never undone: the worker that has them ends with them.
 _patch = pytest.MonkeyPatch()
@@ -20,7 +21,7 @@ def _drop(*_arguments: Any, **_options: Any) -> NoReturn:
 
 
 def _no_parent_hook() -> None:
-    _patch.setattr(worker, "install", lambda _app: None)
+    _patch.setattr(hooks, "install", lambda _app: None)
 
 
 def _no_fencing() -> None:

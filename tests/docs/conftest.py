@@ -16,7 +16,7 @@ from django.db import transaction
 from kombu.utils import json as wire
 
 from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.messages.relay import relay
 from tests.docs import shop
 from tests.docs.pages import Block
 from tests.docs.shop import carrier, gateway, models

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import MESSAGE, a_failure
 from tests.doors.test_command_idem import Keys

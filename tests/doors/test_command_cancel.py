@@ -12,11 +12,12 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import CommandError
 
-from django_idempotent_tasks.management import cancel as module
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
+from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.management.keys import cancel as module
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.postgresql import PostgresStore
 from tests.doors.test_command_idem import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])

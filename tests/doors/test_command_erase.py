@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from django_idempotent_tasks.management import erase
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.management.upkeep import erase
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
 from tests.doors.test_command_cancel import WHY
 from tests.doors.test_command_idem import Keys, both, facts, idem

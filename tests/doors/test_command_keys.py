@@ -10,11 +10,11 @@ import pytest
 from django.core.management import CommandError
 from django.db import connection
 
-from django_idempotent_tasks.identity import stated_digest
-from django_idempotent_tasks.management import search
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
+from django_idempotent_tasks.identity.key import Identity, stated_digest
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call, Claim
+from django_idempotent_tasks.operations import search
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.conf import settings as ours
-from django_idempotent_tasks.management import counts
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import (
     AnsweredCall,
     DuplicateAttempt,
@@ -16,11 +16,11 @@ from django_idempotent_tasks.models import (
     IdempotencyKey,
     RedriveOperation,
 )
-from django_idempotent_tasks.pruning import HOURLY_KEEP
-from django_idempotent_tasks.redrives import begin, stop
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations import counts
+from django_idempotent_tasks.operations.redrives import begin, stop
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.prune import HOURLY_KEEP
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill

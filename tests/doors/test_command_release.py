@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError
 
-from django_idempotent_tasks.management import release as module
+from django_idempotent_tasks.management.keys import release as module
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.doors.test_command_idem import Keys, both, facts, idem

@@ -10,9 +10,9 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks.management import counts, status
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.operations import counts, status
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import WINDOW
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.stores.crowd import fill

@@ -14,13 +14,14 @@ import pytest
 from celery import Celery
 from django.core.management import CommandError
 
-from django_idempotent_tasks import posting, pruning, sweeping
-from django_idempotent_tasks.management import sweep as module
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.management.upkeep import sweep as module
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeper import posting, prune, sweep
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from tests.doors.test_command_idem import Keys, both, facts, idem
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_a_message_that_most_likely_still_waits_is_neither_sent_again_nor_counte
 def test_it_goes_on_until_nothing_is_due_however_small_the_bites(
     keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "BITE", 2)
+    monkeypatch.setattr(sweep, "BITE", 2)
     monkeypatch.setattr(module, "BITE", 2)
     for number in range(7):
         keys.claimed(call(f"dead{number}"), lease=60)
@@ -182,7 +183,7 @@ def test_what_a_bite_has_no_time_to_send_goes_with_the_next(
 def test_it_deletes_until_nothing_is_past_its_time(
     keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "BITE", 2)
+    monkeypatch.setattr(prune, "BITE", 2)
     for _ in range(7):
         keys.completed(retention=0)
     with shifted(9000):
@@ -195,7 +196,7 @@ def test_the_thread_sums_and_deletes_while_bites_are_full(
     keys: Keys, app: Celery, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.IDEMPOTENT_TASKS = {"DATABASE": keys.alias}
-    monkeypatch.setattr(pruning, "BITE", 2)
+    monkeypatch.setattr(prune, "BITE", 2)
     held = keys.claimed()
     for _ in range(7):
         keys.completed(retention=0)
@@ -210,7 +211,7 @@ def test_the_thread_sums_and_deletes_while_bites_are_full(
 def test_a_message_that_cannot_be_sent_keeps_no_lease_from_being_freed(
     keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "BITE", 2)
+    monkeypatch.setattr(sweep, "BITE", 2)
     monkeypatch.setattr(module, "BITE", 2)
     bad = keys.claimed(replace(call("bad"), message=BAD % "bad"), lease=50)
     for number in range(7):

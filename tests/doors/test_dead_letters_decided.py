@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from django_idempotent_tasks import dead_letters
-from django_idempotent_tasks.encoding import decode_result
-from django_idempotent_tasks.message import Message
-from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks.ledger.encoding import decode_result
+from django_idempotent_tasks.ledger.values import Claim
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
 from example_project.payments.tasks import notify

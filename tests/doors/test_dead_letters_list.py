@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks.message import Message
-from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks.ledger.values import Claim
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.states import Category, State
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere, many
 from tests.doors.test_command_idem import HOSTILE, Keys, facts, idem
@@ -234,7 +234,7 @@ def test_an_export_is_json_also_where_the_arguments_are_not() -> None:
 def test_an_export_tells_of_every_dead_letter_once_also_of_many_that_ended_together(
     keys: Keys, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.export.PAGE", 7)
+    monkeypatch.setattr("django_idempotent_tasks.management.dead_letters.export.PAGE", 7)
     many(keys, 30)
     for signature in ("a", "b", "c"):
         dead(keys, signature=signature)

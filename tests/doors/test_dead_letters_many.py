@@ -9,10 +9,10 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks import redrives as operations
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, RedriveOperation
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from example_project.payments.tasks import notify
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere, many, states
 from tests.doors.test_command_idem import Keys, facts, idem
@@ -32,7 +32,7 @@ def led(keys: Keys) -> None:
 
 def sweep_while_waiting(keys: Keys, monkeypatch: Any, work: Any = None) -> None:
     """Whoever waits for a redrive gives the sweeper its turn."""
-    turn = work or (lambda: operations.carry_on(keys.store()))
+    turn = work or (lambda: carry_on(keys.store()))
     monkeypatch.setattr("time.sleep", lambda _seconds: turn())
 
 
@@ -91,8 +91,8 @@ def test_a_redrive_is_written_and_told_of_until_the_sweeper_is_done_with_it(keys
     assert (row["state"], row["redriven"], row["total"]) == ("running", 0, 1)
     assert f"redrive {seen['id']}" in idem("status", "--database", keys.alias)[1]
     with shifted(5):
-        operations.carry_on(keys.store())
-        operations.carry_on(keys.store())
+        carry_on(keys.store())
+        carry_on(keys.store())
     assert facts(keys, "status")[1]["redrives"] == []
     assert facts(keys, "redrives", "follow", seen["id"])[1]["outcome"] == "done"
 
@@ -105,7 +105,7 @@ def test_a_redrive_is_stopped_where_it_is_by_whoever_says_so(keys: Keys) -> None
     code, seen = facts(keys, "redrives", "stop", number, *WHY)
     assert (code, seen["outcome"], seen["state"]) == (0, "stopped", "stopped")
     assert seen["stopped_by"]
-    operations.carry_on(keys.store())
+    carry_on(keys.store())
     assert states(keys, claim) == ["FAILED"]
     assert facts(keys, "redrives", "stop", number, *WHY)[0] == 1
     assert facts(keys, "redrives", "follow", number)[1]["outcome"] == "stopped"
@@ -117,7 +117,7 @@ def test_a_redrive_tells_how_many_have_failed_again(keys: Keys) -> None:
     claims = [dead(keys) for _ in range(3)]
     dead(keys, message=None)  # which it passes over
     number = facts(keys, "dead-letters", "redrive", "--task", "shop.charge", *WHY)[1]["id"]
-    operations.carry_on(keys.store())
+    carry_on(keys.store())
     assert facts(keys, "redrives", "show", number)[1]["dead_letters_again"]["count"] == 0
     for claim in claims[:2]:
         assert keys.fail(keys.started(claim.call))
@@ -148,7 +148,7 @@ def test_two_redrives_of_the_same_dead_letters_send_each_once(keys: Keys) -> Non
     tokens = [keys.row(claim).token for claim in claims]
     numbers = [facts(keys, "dead-letters", "redrive", "--all", *WHY)[1]["id"] for _ in range(2)]
     for _ in range(2):
-        operations.carry_on(keys.store())
+        carry_on(keys.store())
     ended = [facts(keys, "redrives", "follow", number)[1] for number in numbers]
     assert sum(each["redriven"] for each in ended) == 3
     assert [keys.row(claim).token for claim in claims] == [token + 1 for token in tokens]
@@ -174,7 +174,7 @@ def test_where_nothing_fits_nothing_begins(keys: Keys) -> None:
 
 @everywhere
 def test_all_that_fit_are_discarded_also_over_many_bites_and_no_others(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.discard.BITE", 4)
+    monkeypatch.setattr("django_idempotent_tasks.management.dead_letters.discard.BITE", 4)
     many(keys, 10)
     other = dead(keys, task="shop.refund")
     words = ("dead-letters", "discard", "--task", "shop.charge")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from django_idempotent_tasks import dead_letters
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.operations import dead_letters, tasks
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from example_project.payments.tasks import notify
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere
@@ -110,7 +110,7 @@ def test_a_task_that_only_workers_have_imported_yet_is_known(monkeypatch: Any) -
     claim = dead(keys)
     imported: list[str] = []
     monkeypatch.setattr(current_app.loader, "import_default_modules", lambda: imported.append("tasks"))
-    dead_letters._import_tasks.cache_clear()
+    tasks._import_tasks.cache_clear()
     for _ in range(2):
         dead_letters.known_problem(keys.row(claim))
     assert imported == ["tasks"]

@@ -13,10 +13,10 @@ from celery import Celery
 from django.core.management import CommandError
 from kombu import Connection
 
-from django_idempotent_tasks.management import rerun as module
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.management.failed_jobs import rerun as module
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import FailedJob
-from django_idempotent_tasks.reruns import rerun
+from django_idempotent_tasks.operations.reruns import rerun
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.doors.graves import LEDGERS, WHY, dead, everywhere

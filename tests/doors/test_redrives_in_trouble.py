@@ -11,9 +11,10 @@ from django.db import connections, transaction
 from kombu.utils.json import register_type
 
 from django_idempotent_tasks.models import IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.redrives import begin, carry_on
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations.redrives import begin
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.doors.test_command_idem import Keys, idem
 

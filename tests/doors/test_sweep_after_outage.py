@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import outage
-from django_idempotent_tasks.management import sweep as module
+from django_idempotent_tasks.ledger import outage
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.management.upkeep import sweep as module
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.doors.test_command_idem import Keys, both, facts, idem
 from tests.doors.test_command_sweep import app, call
 

@@ -8,11 +8,11 @@ import pytest
 from celery import current_app
 from django.http import JsonResponse
 
-from django_idempotent_tasks import jobs
-from django_idempotent_tasks.accepted import AcceptedResult
 from django_idempotent_tasks.exceptions import ResultNotStored
+from django_idempotent_tasks.http import jobs
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.progress import LIMIT
+from django_idempotent_tasks.running.progress import LIMIT
+from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import State
 from tests.doors.test_command_idem import Keys, facts, idem
 

@@ -10,11 +10,11 @@ from celery import Celery
 from django.db import OperationalError, connection
 
 from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.jobs import document
+from django_idempotent_tasks.http.jobs import document
+from django_idempotent_tasks.ledger.stores.sql import SqlStore
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.progress import PACE
+from django_idempotent_tasks.running.progress import PACE
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.sql import SqlStore
 from tests.eager.conftest import only_row
 from tests.support.waiting import eventually
 

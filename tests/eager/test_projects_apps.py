@@ -18,7 +18,7 @@ from tests.eager.conftest import EagerApp, only_row
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("module", ["django_idempotent_tasks", "django_idempotent_tasks.task"])
+@pytest.mark.parametrize("module", ["django_idempotent_tasks", "django_idempotent_tasks.task.mixin"])
 def test_the_tasks_class_may_be_named_by_its_path(module: str) -> None:
     app = EagerApp(task_cls=f"{module}:IdempotentTask")
 

@@ -14,8 +14,8 @@ from django.db import connection
 from django.test import Client
 from redis import Redis
 
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.relay import relay
 from django_idempotent_tasks.states import State
 from example_project.study_plans.models import Course, School, Student, StudyPlan
 from tests.support.databases import url_of

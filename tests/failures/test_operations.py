@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from django.db.models import Count
 
-from django_idempotent_tasks.header import to_header
-from django_idempotent_tasks.message import HEADER, Message
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.messages.header import to_header
+from django_idempotent_tasks.messages.message import HEADER, Message
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.redrives import begin, stop
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations.redrives import begin, stop
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import Category, Reason, State
-from django_idempotent_tasks.stores import get_store
 from tests.proj import failures
 from tests.proj.models import Effect
 from tests.support.site import Site

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks.dead_letters import Decision, discard, redrive
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
+from django_idempotent_tasks.operations.dead_letters import Decision, discard, redrive
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.proj import failures
 from tests.support import processes
 from tests.support.site import Site

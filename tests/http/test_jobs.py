@@ -11,10 +11,10 @@ from django.db import connection
 from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
 from tests.http.conftest import Visitor
 from tests.sending.conftest import Post
 

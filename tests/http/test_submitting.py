@@ -9,9 +9,9 @@ from django.db import OperationalError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores.postgresql import PostgresStore
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.http import urls
 from tests.http.conftest import Visitor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from django_idempotent_tasks import dead_letters
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.interop.conftest import Project
 from tests.support.site import Site
 from tests.support.waiting import eventually

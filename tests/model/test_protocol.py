@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Entry
-from django_idempotent_tasks.verdict import decide
+from django_idempotent_tasks.ledger.rules import decide
+from django_idempotent_tasks.ledger.values import Entry
 from tests.model import world
 from tests.model.rules import Rules
 from tests.model.search import STUCK, Found, search

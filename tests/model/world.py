@@ -6,9 +6,10 @@ from functools import cache
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from django_idempotent_tasks.outcomes import Call, Entry, Identity
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.rules import Step, decide
+from django_idempotent_tasks.ledger.values import Call, Entry
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.verdict import Step, decide
 
 # Plain values throughout: an Enum is hashed in Python, and the search hashes little else.
 PENDING, RUNNING, RETRY = int(State.PENDING), int(State.RUNNING), int(State.RETRY)

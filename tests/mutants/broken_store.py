@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from django.db import connections
 
-from django_idempotent_tasks.stores import LedgerStore
-from django_idempotent_tasks.stores.postgresql import PostgresStore
-from django_idempotent_tasks.stores.reading import Parameters, Row
-from django_idempotent_tasks.stores.sql import SqlStore
-from django_idempotent_tasks.stores.sqlite import SqliteStore
+from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
+from django_idempotent_tasks.ledger.stores.reading import Parameters, Row
+from django_idempotent_tasks.ledger.stores.sql import SqlStore
+from django_idempotent_tasks.ledger.stores.sqlite import SqliteStore
 from django_idempotent_tasks.testing.contract import StoreContract
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from django_idempotent_tasks.outcomes import Call
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.atomic import AtomicSqlStore
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.atomic import AtomicSqlStore
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.testing.contract import StoreContract
 
 pytestmark = pytest.mark.django_db(

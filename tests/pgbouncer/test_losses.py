@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from django.db import connections
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from example_project.servers import Server
 from tests.process.reserving import sending_to
 from tests.proj import tasks

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.pools.house import House, hogging
 from tests.process.reserving import sending_to
 from tests.proj import tasks

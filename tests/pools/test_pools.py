@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.states import State
 from tests.pools.house import House, backends
 from tests.proj import atomic, endings, tasks

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.test import override_settings
 
-from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.messages.relay import relay
 from tests.proj.celery import app
 from tests.proj.tasks import begin, effect, guarded, write_effect
 from tests.support.control import LISTENING

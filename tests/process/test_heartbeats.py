@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.proj import tasks
 from tests.proj.celery import app
 from tests.support.site import Site

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.sweeper import LEADER_LEASE, POLL
+from django_idempotent_tasks.sweeper.thread import LEADER_LEASE, POLL
 from tests.proj import tasks
 from tests.support.processes import Worker
 from tests.support.site import Site

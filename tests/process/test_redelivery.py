@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.proj import tasks
 from tests.support.results import result_of
 from tests.support.site import Site

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 
-from django_idempotent_tasks.outage import LEDGER
+from django_idempotent_tasks.ledger.outage import LEDGER
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from example_project.servers import Server, start_broker
 from tests.proj import tasks
 from tests.support.broker import QUEUE, Broker

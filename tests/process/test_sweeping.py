@@ -14,11 +14,11 @@ from celery import Celery
 from django.test import override_settings
 from django.utils import timezone
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeper import Sweeper
-from django_idempotent_tasks.sweeping import BITE, sweep_once
+from django_idempotent_tasks.sweeper.sweep import BITE, sweep_once
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from tests.proj import tasks
 from tests.support.site import Pair, Site
 from tests.support.waiting import eventually

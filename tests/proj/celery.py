@@ -23,12 +23,13 @@ app.config_from_object("tests.proj.celery_config")
 @signals.worker_init.connect
 def _set_the_pace(**_kwargs: object) -> None:
     """Sweep more often than in production, where a test asks for it."""
-    from django_idempotent_tasks import outage, sweeper  # noqa: PLC0415  it has models
+    from django_idempotent_tasks.ledger import outage  # noqa: PLC0415  it has models
+    from django_idempotent_tasks.sweeper import thread  # noqa: PLC0415  it has models
 
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
-        sweeper.POLL = sweeper.INTERVAL = float(pace)
-        outage.GAP = math.ceil(3 * sweeper.POLL) + 1
+        thread.POLL = thread.INTERVAL = float(pace)
+        outage.GAP = math.ceil(3 * thread.POLL) + 1
 
 
 @signals.beat_init.connect
@@ -57,7 +58,7 @@ def _query_before_forking(**_kwargs: object) -> None:
 @signals.worker_init.connect
 def _hold_locks_while_forking(**_kwargs: object) -> None:
     """A thread of the parent has the heartbeat's lock nearly always, so that children inherit it locked."""
-    from django_idempotent_tasks import heartbeat  # noqa: PLC0415
+    from django_idempotent_tasks.running import heartbeat  # noqa: PLC0415
 
     def hold() -> None:
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import subprocess
 import sys
 
@@ -22,10 +24,48 @@ def test_the_public_names_load_before_django_is_set_up(names: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
 
 
-def test_every_public_name_exists() -> None:
+def test_every_public_name_exists_before_django_is_set_up_or_waits_for_it_and_after() -> None:
+    """A name that needs the models says so as Django does; no other error, and none afterwards."""
+    script = (
+        "import django_idempotent_tasks as package, django\n"
+        "from django.core.exceptions import AppRegistryNotReady, ImproperlyConfigured\n"
+        "early = []\n"
+        "for name in package.__all__:\n"
+        "    try: getattr(package, name)\n"
+        "    except (AppRegistryNotReady, ImproperlyConfigured): early.append(name)\n"
+        "django.setup()\n"
+        "assert [name for name in package.__all__ if getattr(package, name, None) is None] == []\n"
+        "print(*early)\n"
+    )
+    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["dead_letter", "get_key"]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("exceptions", "DuplicateTask IdempotencyError LeaseLost"),
+        ("signals", "dead_lettered key_completed duplicate_detected leader_changed"),
+        ("states", "State Reason Category"),
+        ("models", "IdempotencyKey FailedJob DeadLetter RedriveOperation HourlyCount BeatCursor"),
+        ("http", "submit_response asubmit_response JobView JobStatusView JobCancelView job_document"),
+        ("urls", "urlpatterns"),
+        ("schedulers", "SingleInstanceDatabaseScheduler"),
+        ("results", "DatabaseBackend"),
+        ("mypy_plugin", "plugin"),
+    ],
+)
+def test_a_documented_path_has_its_names(path: str, names: str) -> None:
+    module = importlib.import_module(f"django_idempotent_tasks.{path}")
+    assert [name for name in names.split() if not hasattr(module, name)] == []
+
+
+def test_no_other_public_name_is_there() -> None:
     import django_idempotent_tasks as package  # noqa: PLC0415  the package itself is the subject
 
-    assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
     with pytest.raises(AttributeError, match="no attribute 'charge'"):
         package.charge  # noqa: B018
 

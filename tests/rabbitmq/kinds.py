@@ -10,7 +10,7 @@ import pytest
 from django.test import override_settings
 from kombu import pools
 
-from django_idempotent_tasks.relay import relay
+from django_idempotent_tasks.messages.relay import relay
 from tests.proj.celery import app
 from tests.reserve.shop import forget_connections
 from tests.support.rabbitmq import RabbitSite

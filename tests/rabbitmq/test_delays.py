@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from django_idempotent_tasks.address import address_of
-from django_idempotent_tasks.message import Message
-from django_idempotent_tasks.queues import Depths
-from django_idempotent_tasks.relay import bounded_connection
+from django_idempotent_tasks.messages.address import address_of
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.messages.queues import Depths
+from django_idempotent_tasks.messages.relay import bounded_connection
 from django_idempotent_tasks.states import State
 from tests.proj import death
 from tests.proj.celery import app

@@ -12,7 +12,7 @@ from tests.reserve.shop import Shop
 from tests.support.processes import ROOT, _die_with_parent
 
 #: Sweeps once, as a leader does in its thread.
-SWEEP = "from django_idempotent_tasks.sweeping import sweep_once; sweep_once(app, get_store())"
+SWEEP = "from django_idempotent_tasks.sweeper.sweep import sweep_once; sweep_once(app, get_store())"
 #: Orders, as a web process does.
 ORDER = """
 with transaction.atomic():
@@ -40,7 +40,7 @@ from contextlib import suppress
 import django
 django.setup()
 from django.db import transaction
-from django_idempotent_tasks.stores import get_store
+from django_idempotent_tasks.ledger.stores import get_store
 from tests.proj.celery import app
 from tests.proj.models import Effect
 from tests.proj.reserving import ordering

@@ -13,12 +13,12 @@ import pytest
 from django.db import transaction
 from django.db.models import QuerySet
 
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.messages.relay import collapse, relay
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.relay import collapse, relay
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import Swept, sweep_bite
+from django_idempotent_tasks.sweeper.sweep import Swept, sweep_bite
 from tests.proj.celery import app
 from tests.proj.models import Effect
 from tests.proj.reserving import ordering

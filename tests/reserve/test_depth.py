@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_idempotent_tasks.posting import HELD
+from django_idempotent_tasks.sweeper.posting import HELD
 from tests.reserve.shop import REPUBLISH_AFTER, Shop
 
 pytestmark = pytest.mark.process

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from django_idempotent_tasks.sweeper import LEADER_LEASE
+from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
 from tests.reserve.shop import REPUBLISH_AFTER, Shop, forget_connections
 from tests.reserve.test_broker_silence import is_not_held
 from tests.reserve.victims import Victims

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.sweeper import LEADER_LEASE
+from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
 from tests.reserve.shop import Shop, forget_connections
 from tests.reserve.test_broker_silence import is_not_held
 from tests.reserve.vhost import Vhost

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import dead_letters
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from tests.reserve.shop import Shop
 from tests.reserve.stamped import STAMPS, serve, tenant
 from tests.support.waiting import eventually

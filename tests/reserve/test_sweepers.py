@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 from django.db import connections
 
-from django_idempotent_tasks import posting
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.posting import FLUSH
-from django_idempotent_tasks.sweeper import LEADER_LEASE
-from django_idempotent_tasks.sweeping import BITE
+from django_idempotent_tasks.sweeper import posting
+from django_idempotent_tasks.sweeper.posting import FLUSH
+from django_idempotent_tasks.sweeper.sweep import BITE
+from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
 from tests.reserve.programs import SWEEP, program
 from tests.reserve.shop import Shop
 from tests.support.broker import QUEUE

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from kombu import Connection
 
-from django_idempotent_tasks.relay import collapse
+from django_idempotent_tasks.messages.relay import collapse
 from tests.support.rabbitmq import rabbitmq_url
 from tests.support.waiting import eventually
 

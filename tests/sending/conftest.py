@@ -16,11 +16,11 @@ from django.db import transaction
 from kombu.utils import json as wire
 
 from django_idempotent_tasks import IdempotentTask
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.relay import relay
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 
 
 class Post:

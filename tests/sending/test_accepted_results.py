@@ -11,8 +11,8 @@ from celery.exceptions import TimeoutError as CeleryTimeoutError
 from django.db import connection
 
 from django_idempotent_tasks import RecordedError, ResultNotStored
-from django_idempotent_tasks.accepted import AcceptedResult
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import Reason, State
 from tests.sending.conftest import Post
 

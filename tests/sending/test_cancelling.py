@@ -142,7 +142,7 @@ def test_a_row_that_is_held_for_a_moment_is_cancelled(post: Post, monkeypatch: p
             release.set()
             eventually(lambda: not is_locked(), "the other transaction has ended")
 
-        monkeypatch.setattr("django_idempotent_tasks.cancellation.time.sleep", pause)
+        monkeypatch.setattr("django_idempotent_tasks.operations.cancel.time.sleep", pause)
         assert by_call(charge, task_id) == "cancelled"
 
 

@@ -12,9 +12,9 @@ from celery.app.trace import build_tracer
 from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.relay import relay
 from tests.sending.conftest import Post, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])

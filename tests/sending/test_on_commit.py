@@ -12,8 +12,8 @@ from django.test import RequestFactory, TestCase, override_settings
 from pydantic import BaseModel
 
 from django_idempotent_tasks import DuplicateTask, KeyReused, OuterTransaction
-from django_idempotent_tasks.accepted import AcceptedResult
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import State
 from tests.sending.conftest import Post, only_row, rolled_back
 

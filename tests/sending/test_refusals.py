@@ -14,14 +14,14 @@ from django.db import DatabaseError, connections, transaction
 from django.test import override_settings
 
 from django_idempotent_tasks import ConfigurationError, DuplicateTask, IdempotentTask, InvalidKey
-from django_idempotent_tasks.dead_letters import redrive
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.sqlite import SqliteStore
+from django_idempotent_tasks.ledger.values import Call as AcceptedCall
 from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
-from django_idempotent_tasks.outcomes import Call as AcceptedCall
-from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.operations.dead_letters import redrive
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.sqlite import SqliteStore
-from django_idempotent_tasks.worker import _on_revoked, _on_unknown
+from django_idempotent_tasks.worker.hooks import _on_revoked, _on_unknown
 from tests.sending.conftest import Post, only_row
 from tests.transactions.test_broken_transactions import terminate
 
@@ -151,7 +151,7 @@ def test_without_anybody_to_name_a_duplicate_is_an_error(
 ) -> None:
     """The other transaction that holds the key is not seen; submit says so and does not raise."""
     monkeypatch.setattr(f"{type(get_store()).__module__}.PostgresStore.reserve_new", lambda *_, **__: None)
-    monkeypatch.setattr("django_idempotent_tasks.ledger.LONGEST_HOLD", 0.0)
+    monkeypatch.setattr("django_idempotent_tasks.ledger.ledger.LONGEST_HOLD", 0.0)
     task = post.task(pay, on_duplicate=on_duplicate)
     with pytest.raises(DuplicateTask) as caught:
         task.delay(7)

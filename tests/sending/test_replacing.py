@@ -9,9 +9,9 @@ from celery import chain
 from celery.app.trace import build_tracer
 from celery.exceptions import Ignore
 
-from django_idempotent_tasks import jobs
+from django_idempotent_tasks.http import jobs
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.replay import replacement_text
+from django_idempotent_tasks.running.replay import replacement_text
 from django_idempotent_tasks.states import Reason, State
 from tests.sending.conftest import Post, no_broker
 

@@ -16,8 +16,8 @@ from celery.exceptions import TimeoutError as CeleryTimeoutError
 from django.db import connection
 
 from django_idempotent_tasks import IdempotentTaskMixin, RecordedError
-from django_idempotent_tasks.accepted import AcceptedResult
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.sending.result import AcceptedResult
 from example_project.servers import Server, start_broker
 from tests.sending.conftest import Post
 from tests.support.waiting import eventually

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks.message import Message
-from django_idempotent_tasks.queues import Depths
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.messages.queues import Depths
 from tests.sending.conftest import Post, no_broker, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
@@ -41,7 +41,7 @@ def test_a_look_into_a_queue_that_fails_is_no_failed_sending(
     def fail(*_args: object) -> int:
         raise ConnectionResetError
 
-    monkeypatch.setattr("django_idempotent_tasks.queues.Depths._ask", fail)
+    monkeypatch.setattr("django_idempotent_tasks.messages.queues.Depths._ask", fail)
     post.sweep()
     assert len(post.arrived()) == 1
     assert only_row().sends == 1

@@ -142,7 +142,7 @@ def test_what_a_caller_left_behind_when_it_died_is_sent_to_a_worker(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge = post.task()
-    monkeypatch.setattr("django_idempotent_tasks.reservation.run_here", lambda *_: None)
+    monkeypatch.setattr("django_idempotent_tasks.sending.reservation.run_here", lambda *_: None)
     result = charge.delay(7)  # and here the caller dies
     post.sweep()
     assert [message["id"] for message in post.arrived()] == [result.id]

@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 
 from celery._state import task_join_will_block  # type: ignore[attr-defined]  # not in the stubs
 
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.messages.message import Message
 from tests.sending.conftest import Post
 
 

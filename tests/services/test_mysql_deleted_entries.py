@@ -12,9 +12,9 @@ pytest.importorskip("django_celery_beat")
 
 from django_celery_beat.models import PeriodicTask
 
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor
-from django_idempotent_tasks.pruning import prune_bite
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.prune import prune_bite
 from tests.beat.test_deleted_entries import (
     OLD,
     In,

@@ -9,14 +9,14 @@ import pytest
 from celery import Celery
 from django.db import OperationalError, connections
 
-from django_idempotent_tasks import outage
-from django_idempotent_tasks.bite import Bite
+from django_idempotent_tasks.ledger import outage
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.stores.patience import took_too_long
 from django_idempotent_tasks.models import IdempotencyKey, Leader
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.stores.patience import took_too_long
-from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeper.bite import Bite
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from django_idempotent_tasks.testing.contract.bench import LEASE, Bench
 from tests.concurrency.session import Session
 from tests.services.mysql import ALIAS, mark

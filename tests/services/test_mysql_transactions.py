@@ -10,13 +10,13 @@ import pytest
 from django.db import OperationalError, connections
 from django.db.transaction import TransactionManagementError
 
-from django_idempotent_tasks import conflicts
 from django_idempotent_tasks.exceptions import ConfigurationError
-from django_idempotent_tasks.header import to_header
-from django_idempotent_tasks.message import CONFLICTS, HEADER
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.mysql import MysqlStore
+from django_idempotent_tasks.messages.header import to_header
+from django_idempotent_tasks.messages.message import CONFLICTS, HEADER
+from django_idempotent_tasks.running import conflicts
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.mysql import MysqlStore
 from tests.concurrency.mysql import wait_until_blocked
 from tests.concurrency.session import Session
 from tests.proj.models import Effect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.options import Policy, read_policy
+from django_idempotent_tasks.conf.options import Policy, read_policy
 
 
 class Charge(IdempotentTask):

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 
 Work = Callable[[LedgerStore], object]
 

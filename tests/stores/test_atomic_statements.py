@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from django.db import connection, transaction
 
-from django_idempotent_tasks.atomic_ledger import AtomicLedger
-from django_idempotent_tasks.outcomes import Call, Claimed
+from django_idempotent_tasks.ledger.atomic import AtomicLedger
+from django_idempotent_tasks.ledger.rules import Step
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.values import Call, Claimed
 from django_idempotent_tasks.states import Reason
-from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract.atomic_bench import AtomicBench
 from django_idempotent_tasks.testing.contract.bench import REPUBLISH, new_owner
-from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill
 from tests.stores.policies import POLICY
 from tests.stores.statements import Access, Work, postgresql_plan, said, sqlite_plan, verbs

@@ -13,9 +13,9 @@ from django.core.management import call_command
 from django.db import connections
 from django.db.models import Index, UniqueConstraint
 
-from django_idempotent_tasks import constraint_checks
+from django_idempotent_tasks.ledger import constraints
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import AnsweredCall, IdempotencyKey
-from django_idempotent_tasks.stores import get_store
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "sqlite"])
 
@@ -26,7 +26,7 @@ ALIASES = ["default", "sqlite"]
 
 
 def found(alias: str) -> list[str]:
-    return [each.text.partition(" is missing")[0] for each in constraint_checks.missing(get_store(alias))]
+    return [each.text.partition(" is missing")[0] for each in constraints.missing(get_store(alias))]
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def test_a_copy_of_a_table_lacks_all_that_the_table_had_until_what_is_said_resto
             f"The unique constraint idem_answered_call (task_id, digest) of the table {ANSWERED}",
             f"The index idem_answered_due (due_at) of the table {ANSWERED}",
         ]
-        lacking = constraint_checks.missing(get_store(alias))
+        lacking = constraints.missing(get_store(alias))
         assert [each.is_unique for each in lacking] == [True, True, False]
         with connections[alias].cursor() as cursor:
             for each in lacking:
@@ -85,7 +85,7 @@ def test_a_copy_of_a_table_lacks_all_that_the_table_had_until_what_is_said_resto
 def test_an_index_that_is_gone_is_named_and_is_no_error(alias: str) -> None:
     with without(alias, INDEX):
         assert found(alias) == [f"The index idem_key_state_due (state, due_at) of the table {KEY}"]
-        assert [each.is_unique for each in constraint_checks.missing(get_store(alias))] == [False]
+        assert [each.is_unique for each in constraints.missing(get_store(alias))] == [False]
 
 
 @pytest.mark.postgresql

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.backends.postgresql.base import ServerBindingCursor
 
-from django_idempotent_tasks.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract import StoreContract
 
 OURS = ["django_idempotent_tasks"]

@@ -9,14 +9,15 @@ import pytest
 from celery import current_app
 from django.conf import settings
 
-from django_idempotent_tasks.hourly import BITE, COUNTED, HOUR, count_hours
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.models import HourlyCount
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.outcomes import Call, Claim, Identity
-from django_idempotent_tasks.pruning import prune_bite
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeper.hours import BITE, COUNTED, HOUR, count_hours
+from django_idempotent_tasks.sweeper.prune import prune_bite
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from tests.doors.test_command_idem import Keys
 from tests.stores.crowd import fill
 from tests.stores.statements import postgresql_plan

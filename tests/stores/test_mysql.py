@@ -8,11 +8,12 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from django_idempotent_tasks.constraint_checks import missing
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.constraints import missing
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store
 from django_idempotent_tasks.testing.contract import StoreContract
 
 #: MariaDB's type ``uuid`` refuses it.

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from django_idempotent_tasks import outage
-from django_idempotent_tasks.ledger import Ledger
-from django_idempotent_tasks.outcomes import Claimed, Outcome, Waiting
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.ledger import outage
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.rules import Step
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claimed, Outcome, Waiting
 from django_idempotent_tasks.testing.contract.bench import Bench, new_owner
-from django_idempotent_tasks.verdict import Step
 from tests.stores.policies import POLICY
 
 pytestmark = pytest.mark.django_db(

@@ -8,12 +8,13 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
-from django_idempotent_tasks.ledger import Ledger
-from django_idempotent_tasks.outcomes import Call, Claimed, Refused
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.rules import Step
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
+from django_idempotent_tasks.ledger.values import Call, Claimed, Refused
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.stores.postgresql import PostgresStore
 from django_idempotent_tasks.testing.contract.bench import (
     LEASE,
     REPUBLISH,
@@ -23,7 +24,6 @@ from django_idempotent_tasks.testing.contract.bench import (
     a_failure,
     new_owner,
 )
-from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill, read_from_end_to_end
 from tests.stores.policies import POLICY
 from tests.stores.statements import Work, postgresql_plan, said, verbs

@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 
 from django_idempotent_tasks.exceptions import KeyReused
-from django_idempotent_tasks.ledger import Ledger
-from django_idempotent_tasks.outcomes import Abandoned, Call, Refused, Reserved
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, Bench
 from tests.stores.policies import POLICY
 

@@ -7,10 +7,10 @@ from django.db import connections
 from django.test import override_settings
 
 from django_idempotent_tasks.exceptions import ConfigurationError
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import offset, shifted
-from django_idempotent_tasks.stores.postgresql import PostgresStore
-from django_idempotent_tasks.stores.sqlite import SqliteStore
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import offset, shifted
+from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
+from django_idempotent_tasks.ledger.stores.sqlite import SqliteStore
 
 
 @pytest.mark.postgresql

@@ -12,15 +12,15 @@ from django.db import OperationalError, connections, transaction
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
-from django_idempotent_tasks.ledger import Ledger
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.rules import Step
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.stores.sqlite import FORMAT
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.outcomes import Call
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.stores.sqlite import FORMAT
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, Bench, new_owner
-from django_idempotent_tasks.verdict import Step
 from tests.stores.crowd import fill, read_from_end_to_end
 from tests.stores.policies import POLICY
 from tests.stores.statements import Work, sqlite_plan, verbs

@@ -10,7 +10,8 @@ from celery import signals
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_idempotent_tasks import altered, worker
+from django_idempotent_tasks.running import altered
+from django_idempotent_tasks.worker import hooks
 from tests.stores.quick import careless_sqlite, emptied_by_delete
 from tests.transactions.till import Counter, Till
 
@@ -51,9 +52,9 @@ def postgresql(transactional_db: None) -> Counter:  # noqa: ARG001
 def watching(alias: str) -> Iterator[None]:
     """Watch connections as a worker does that keeps them, and no longer than the test."""
     connections[alias].close()
-    worker.watch_connections()
+    hooks.watch_connections()
     yield
-    signals.task_postrun.disconnect(worker._on_task_end, dispatch_uid=worker._UID)
+    signals.task_postrun.disconnect(hooks._on_task_end, dispatch_uid=hooks._UID)
     connection_created.disconnect(dispatch_uid=altered._UID)
     for each in connections.all(initialized_only=True):
         each.close()

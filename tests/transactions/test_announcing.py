@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from django_idempotent_tasks import ManualReview, PermanentError, doubted, log, sweeping
-from django_idempotent_tasks.deaths import Crash
-from django_idempotent_tasks.outcomes import Claim
+from django_idempotent_tasks import ManualReview, PermanentError, log
+from django_idempotent_tasks.ledger import doubted
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.signals import dead_lettered, key_failed
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_bite
+from django_idempotent_tasks.sweeper import sweep
+from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
+from django_idempotent_tasks.worker.deaths import Crash
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
 from tests.transactions.till import Counter, Till
@@ -103,7 +105,7 @@ def test_it_is_told_of_though_the_sweep_that_found_it_could_not_go_on(
     def cut(*_arguments: Any) -> Any:
         raise OperationalError("the connection was cut")
 
-    monkeypatch.setattr(sweeping, "post", cut)
+    monkeypatch.setattr(sweep, "post", cut)
     store, call = get_store(shop.alias), Bench().call("A")
     grant = store.claim_new(call, owner="host:1:abc", lease=60)
     assert grant is not None

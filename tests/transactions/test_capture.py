@@ -12,7 +12,7 @@ from celery import Task, signals
 from celery.exceptions import Ignore
 from django.db import connections
 
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.states import Category, State
 from tests.transactions.conftest import ALIASES, APPS

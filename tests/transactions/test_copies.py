@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import ManualReview, PermanentError, PoisonTask, RecordedError, undone
-from django_idempotent_tasks.atomic_ledger import Recorded
-from django_idempotent_tasks.outcomes import Call
-from django_idempotent_tasks.pruning import prune_bite
+from django_idempotent_tasks import ManualReview, PermanentError, PoisonTask, RecordedError
+from django_idempotent_tasks.ledger import undone
+from django_idempotent_tasks.ledger.atomic import Recorded
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.test_duplicates import LINK

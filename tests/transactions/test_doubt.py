@@ -12,9 +12,9 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from django.db import connections, transaction
 
 from django_idempotent_tasks import ManualReview, OuterTransaction, PermanentError, TransientError
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import Category, Reason, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs, told
 from tests.transactions.test_left_open import begin, switch_autocommit_off

@@ -16,8 +16,8 @@ from django_idempotent_tasks import (
     TaskMemoryError,
     TransientError,
 )
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import Category, Reason, State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

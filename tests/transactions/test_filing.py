@@ -19,13 +19,13 @@ from django_idempotent_tasks import (
     PermanentError,
     dead_letter,
 )
-from django_idempotent_tasks.dead_letters import redrive
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
+from django_idempotent_tasks.operations.dead_letters import redrive
 from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs
 from tests.transactions.till import Counter, Till

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.stores import get_store
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

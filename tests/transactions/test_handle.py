@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import PermanentError, current
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores.clock import shifted
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

@@ -10,13 +10,13 @@ import pytest
 
 from django_idempotent_tasks import InvalidKey, dead_letter
 from django_idempotent_tasks.exceptions import KeyMismatch
-from django_idempotent_tasks.header import to_header
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.messages.header import to_header
 from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.parent import cancel_revoked, fail_unknown
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
+from django_idempotent_tasks.worker.revoked import cancel_revoked, fail_unknown
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

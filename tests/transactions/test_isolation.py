@@ -13,8 +13,9 @@ from celery.result import allow_join_result
 from django.db import OperationalError, connections, transaction
 from psycopg import IsolationLevel
 
-from django_idempotent_tasks import PermanentError, conflicts
-from django_idempotent_tasks.outcomes import Call
+from django_idempotent_tasks import PermanentError
+from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.running import conflicts
 from django_idempotent_tasks.states import Reason, State
 from tests.concurrency.session import Session
 from tests.proj.models import Effect

@@ -12,7 +12,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.fixups.django import DjangoWorkerFixup  # type: ignore[attr-defined]  # not in its stubs
 from django.db import OperationalError, connections
 
-from django_idempotent_tasks.worker import keep_connections
+from django_idempotent_tasks.worker.hooks import keep_connections
 from tests.support.waiting import eventually
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till

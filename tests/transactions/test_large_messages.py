@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 from celery import Celery
 
-from django_idempotent_tasks.moments import database_now
-from django_idempotent_tasks.redrives import begin, carry_on
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.operations.redrives import begin
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_bite
+from django_idempotent_tasks.sweeper.redrives import carry_on
+from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter

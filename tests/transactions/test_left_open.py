@@ -11,10 +11,10 @@ from celery.exceptions import Ignore
 from django.db import connections, transaction
 
 from django_idempotent_tasks import OuterTransaction, TransactionLeftOpen
-from django_idempotent_tasks.leftovers import let_go
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.session import Session
+from django_idempotent_tasks.running.leftovers import let_go
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.session import Session
 from tests.proj.models import Effect
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till

@@ -50,8 +50,8 @@ def test_wrong_arguments_are_permanent(till: Till, shop: Counter, mode: str, ret
 
 def header_of(task: Any) -> dict[str, Any]:
     """The identity that travelled from a caller whose version of the task took other arguments."""
-    from django_idempotent_tasks.header import to_header  # noqa: PLC0415
-    from django_idempotent_tasks.identity import identify  # noqa: PLC0415
+    from django_idempotent_tasks.identity.key import identify  # noqa: PLC0415
+    from django_idempotent_tasks.messages.header import to_header  # noqa: PLC0415
 
     identity = identify(task.name, task.idempotency_policy.key_rules, (7, "x"), {}, task_id="A")
     return dict(to_header(identity, task_name=task.name, task_id="A"))

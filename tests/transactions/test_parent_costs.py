@@ -10,11 +10,11 @@ import pytest
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_idempotent_tasks import parent
-from django_idempotent_tasks.breaker import breaker, kept, on_own_connection
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
 from django_idempotent_tasks.testing.contract.bench import Bench
+from django_idempotent_tasks.worker import revoked
+from django_idempotent_tasks.worker.breaker import breaker, kept, on_own_connection
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter
 
@@ -59,7 +59,7 @@ def test_many_revoked_ids_are_cancelled_by_few_statements(shop: Counter, heard: 
     call = Bench().call("T4321")
     get_store(shop.alias).reserve_new(call, wait=60, sends=0)
     breaker.until = 0.0
-    parent.cancel_waiting([f"T{number}" for number in range(5000)])
+    revoked.cancel_waiting([f"T{number}" for number in range(5000)])
     assert shop.state is State.CANCELLED
     assert heard.connections == 1
     assert heard.statements.count("UPDATE") <= 10

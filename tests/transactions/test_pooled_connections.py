@@ -9,7 +9,7 @@ import pytest
 from celery.contrib.django.task import DjangoTask
 from django.db import connections
 
-from django_idempotent_tasks.worker import keep_connections, spare_pools
+from django_idempotent_tasks.worker.hooks import keep_connections, spare_pools
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.test_kept_connections import fixup
 from tests.transactions.till import Counter, Till

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import dead_letter, redrives
+from django_idempotent_tasks import dead_letter
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey, OperationState, RedriveOperation
-from django_idempotent_tasks.redrives import begin, carry_on, stop
-from django_idempotent_tasks.selection import Selection
+from django_idempotent_tasks.operations.redrives import begin, stop
+from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
+from django_idempotent_tasks.sweeper import redrives
+from django_idempotent_tasks.sweeper.redrives import carry_on
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

@@ -9,10 +9,10 @@ import pytest
 from django.core.checks import run_checks
 from django.db import connection, transaction
 
+from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.sweeping import sweep_once
+from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.transactions.till import Counter, Till
 
 TABLES = ("idempotencykey", "answeredcall", "duplicateattempt", "leader")

@@ -161,7 +161,9 @@ def test_a_signal_as_the_transaction_begins_or_ends(
 def test_a_signal_inside_the_claim_or_the_completion(
     till: Till, shop: Counter, faults_of: Callable[[Struck, Spot], list[str]]
 ) -> None:
-    statements = files_of(PACKAGE / "atomic_ledger.py", PACKAGE / "stores", without=["clock.py"])
+    statements = files_of(
+        PACKAGE / "ledger" / "atomic.py", PACKAGE / "ledger" / "stores", without=["clock.py"]
+    )
     struck = Struck(till, shop, statements, redelivered=False)
     see(struck, struck.spots(), faults_of)
 

@@ -9,12 +9,13 @@ import pytest
 from celery import Celery
 from django.db import connections
 
-from django_idempotent_tasks import outage, pruning
+from django_idempotent_tasks.ledger import outage
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store, limits
+from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store, limits
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeper import Sweeper
+from django_idempotent_tasks.sweeper import prune as pruning
+from django_idempotent_tasks.sweeper.thread import Sweeper
 from django_idempotent_tasks.testing.contract.bench import LEASE, WINDOW, Bench
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter

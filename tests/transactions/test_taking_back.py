@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Claim
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import LedgerStore, get_store
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, Till
 

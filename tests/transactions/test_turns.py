@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import PermanentError, dead_letters
-from django_idempotent_tasks.message import Message
+from django_idempotent_tasks import PermanentError
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.till import Counter, End, Sent, Till
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
-from django_idempotent_tasks.outcomes import Call, Identity
 from django_idempotent_tasks.signals import dead_lettered
 from django_idempotent_tasks.states import Category, Reason, State
-from django_idempotent_tasks.stores import get_store
-from django_idempotent_tasks.stores.clock import shifted
-from django_idempotent_tasks.sweeping import sweep_bite
+from django_idempotent_tasks.sweeper.sweep import sweep_bite
 from django_idempotent_tasks.testing.contract.bench import Bench
 from tests.transactions.conftest import ALIASES, APPS
 from tests.transactions.failed import jobs

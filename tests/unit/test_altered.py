@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg import sql
 
-from django_idempotent_tasks import altered
+from django_idempotent_tasks.running import altered
 
 
 @pytest.mark.parametrize(

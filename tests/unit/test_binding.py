@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_idempotent_tasks.binding import Binder, as_sent
 from django_idempotent_tasks.exceptions import ConfigurationError, InvalidKey
+from django_idempotent_tasks.identity.arguments import Binder, as_sent
 
 MARKER = object()
 

@@ -19,8 +19,8 @@ import pytest
 from django.utils.functional import SimpleLazyObject, lazystr
 from django.utils.safestring import SafeString
 
-from django_idempotent_tasks.canonical import canonical_json
 from django_idempotent_tasks.exceptions import InvalidKey
+from django_idempotent_tasks.identity.canonical import canonical_json
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 ID = UUID(int=7)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import ConfigurationError
-from django_idempotent_tasks.conf import Settings, hmac_key, parse
 from django_idempotent_tasks.conf import settings as read_settings
+from django_idempotent_tasks.conf.project import Settings, hmac_key, parse
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,14 @@ from uuid import UUID
 
 import pytest
 
-from django_idempotent_tasks.encoding import decode_error, decode_result, describe, encode_result, error_text
-from django_idempotent_tasks.raised import class_of
+from django_idempotent_tasks.errors.raised import class_of
+from django_idempotent_tasks.ledger.encoding import (
+    decode_error,
+    decode_result,
+    describe,
+    encode_result,
+    error_text,
+)
 
 LIMIT = 1000
 

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from django_idempotent_tasks.failure import CUT, HEAD, NAME_LIMIT, TAIL, failure_of, storable_text
-from django_idempotent_tasks.outcomes import Failure
+from django_idempotent_tasks.ledger.failures import CUT, HEAD, NAME_LIMIT, TAIL, failure_of, storable_text
+from django_idempotent_tasks.ledger.values import Failure
 from django_idempotent_tasks.states import Category
 
 #: Far above what any of these takes, and far below what a chain takes that is walked once for each link.

@@ -11,11 +11,10 @@ from uuid import UUID
 import pytest
 from kombu.utils.json import dumps, loads
 
-from django_idempotent_tasks.binding import Binder
 from django_idempotent_tasks.exceptions import ConfigurationError, InvalidKey
-from django_idempotent_tasks.identity import identify, stated_digest
-from django_idempotent_tasks.key_rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, UNSET, KeyRules
-from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.identity.arguments import Binder
+from django_idempotent_tasks.identity.key import Identity, identify, stated_digest
+from django_idempotent_tasks.identity.rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, UNSET, KeyRules
 
 
 def charge(order_id: Any, amount: Any = "9.90", *, currency: Any = "EUR") -> None: ...

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_idempotent_tasks.header import from_header, to_header
-from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.messages.header import from_header, to_header
 
 SENT = Identity(UUID(int=1), "t", "order_id=7", UUID(int=2))
 HEADER = to_header(SENT, task_name="shop.charge", task_id="id-1")

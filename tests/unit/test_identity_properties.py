@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from kombu.utils.json import dumps, loads
 
 import django_idempotent_tasks
-from django_idempotent_tasks.binding import Binder
-from django_idempotent_tasks.canonical import canonical_json
-from django_idempotent_tasks.identity import identify
-from django_idempotent_tasks.key_rules import KeyRules
-from django_idempotent_tasks.outcomes import Identity
+from django_idempotent_tasks.identity.arguments import Binder
+from django_idempotent_tasks.identity.canonical import canonical_json
+from django_idempotent_tasks.identity.key import Identity, identify
+from django_idempotent_tasks.identity.rules import KeyRules
 
 UNHURRIED = settings(deadline=None, max_examples=100)
 
@@ -181,8 +180,8 @@ SCRIPT = """
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from uuid import UUID
-from django_idempotent_tasks.binding import Binder
-from django_idempotent_tasks.identity import TASK_ID, KeyRules, identify
+from django_idempotent_tasks.identity.arguments import Binder
+from django_idempotent_tasks.identity.key import TASK_ID, KeyRules, identify
 
 def task(a, b=(1.0, "é"), *rest, c=frozenset({"x", "y", 1, 2.5}), **extra): ...
 
@@ -241,7 +240,7 @@ def test_digests_are_the_same_on_every_python(version: str) -> None:
 def test_identifying_needs_no_settings_and_models_are_rows() -> None:
     script = """
 from django.conf import settings
-from django_idempotent_tasks.canonical import canonical_json
+from django_idempotent_tasks.identity.canonical import canonical_json
 assert canonical_json([1.0], where="key") == "[1]"
 assert not settings.configured
 settings.configure(INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes"])

@@ -15,8 +15,8 @@ from django_idempotent_tasks import (
     PermanentError,
     TransientError,
 )
-from django_idempotent_tasks.judgement import Judgement, judge
-from django_idempotent_tasks.options import Policy
+from django_idempotent_tasks.conf.options import Policy
+from django_idempotent_tasks.running.categories import category_of_error
 
 
 def policy(**options: Any) -> Policy:
@@ -32,28 +32,30 @@ def policy(**options: Any) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("error", "judgement"),
+    ("error", "category"),
     [
-        (PermanentError(), Judgement.PERMANENT),
-        (TransientError(), Judgement.TRANSIENT),
-        (ManualReview(), Judgement.REVIEW),
-        (KeyError(), Judgement.UNKNOWN),
+        (PermanentError(), Category.FATAL),
+        (TransientError(), Category.RETRYABLE),
+        (ManualReview(), Category.MANUAL_REVIEW),
+        (KeyError(), None),
     ],
 )
-def test_our_exceptions_speak_for_themselves(error: Exception, judgement: Judgement) -> None:
-    assert judge(error, policy()) is judgement
+def test_our_exceptions_speak_for_themselves(error: Exception, category: Category | None) -> None:
+    assert category_of_error(error, policy()) is category
 
 
 def test_our_exceptions_win_over_classify_and_classify_over_the_lists() -> None:
     rules = policy(classify=lambda _error: Category.MANUAL_REVIEW, permanent_errors=(KeyError,))
-    assert judge(PermanentError(), rules) is Judgement.PERMANENT
-    assert judge(KeyError(), rules) is Judgement.REVIEW
+    assert category_of_error(PermanentError(), rules) is Category.FATAL
+    assert category_of_error(KeyError(), rules) is Category.MANUAL_REVIEW
 
 
 def test_each_list_judges_its_classes() -> None:
     rules = policy(permanent_errors=KeyError, transient_errors=(OSError,), review_errors=(ValueError,))
-    judged = [judge(error, rules) for error in (KeyError(), TimeoutError(), ValueError(), TypeError())]
-    assert judged == [Judgement.PERMANENT, Judgement.TRANSIENT, Judgement.REVIEW, Judgement.UNKNOWN]
+    judged = [
+        category_of_error(error, rules) for error in (KeyError(), TimeoutError(), ValueError(), TypeError())
+    ]
+    assert judged == [Category.FATAL, Category.RETRYABLE, Category.MANUAL_REVIEW, None]
 
 
 def _raises(_error: BaseException) -> Category:
@@ -66,4 +68,7 @@ def _raises(_error: BaseException) -> Category:
 def test_a_classifier_that_fails_or_knows_nothing_leaves_it_to_the_lists(
     classify: Callable[[BaseException], Any],
 ) -> None:
-    assert judge(KeyError(), policy(classify=classify, permanent_errors=(KeyError,))) is Judgement.PERMANENT
+    assert (
+        category_of_error(KeyError(), policy(classify=classify, permanent_errors=(KeyError,)))
+        is Category.FATAL
+    )

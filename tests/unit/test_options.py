@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 
 from django_idempotent_tasks import TASK_ID, ConfigurationError, IdempotentTask
-from django_idempotent_tasks.key_rules import ALL_ARGUMENTS
+from django_idempotent_tasks.identity.rules import ALL_ARGUMENTS
 
 
 @pytest.fixture

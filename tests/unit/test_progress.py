@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_idempotent_tasks.progress import (
+from django_idempotent_tasks.running.progress import (
     LARGEST,
     LIMIT,
     NOTE_LIMIT,

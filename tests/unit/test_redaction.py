@@ -12,8 +12,8 @@ from celery import current_app
 from django.core.checks import run_checks
 
 from django_idempotent_tasks import IdempotentTask
-from django_idempotent_tasks.message import Message, pretty
-from django_idempotent_tasks.redaction import arguments_of, call_of, call_text
+from django_idempotent_tasks.messages.message import Message, pretty
+from django_idempotent_tasks.operations.redaction import arguments_of, call_of, call_text
 
 
 def pay(order: int, card: str, *rest: int) -> None: ...

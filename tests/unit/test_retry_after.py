@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_idempotent_tasks.backoff import LONGEST_RETRY_AFTER, retry_after
+from django_idempotent_tasks.running.retries import LONGEST_RETRY_AFTER, retry_after
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 

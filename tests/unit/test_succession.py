@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Claim, Entry, Grant, Identity
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.succession import Heir, succeeded_by
+from django_idempotent_tasks.ledger.values import Call, Claim, Entry, Grant
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.succession import Heir, succeeded_by
 from tests.unit.test_verdict import entry
 
 #: It holds token 5 of generation 2.

@@ -9,17 +9,17 @@ from uuid import uuid4
 
 import pytest
 
-from django_idempotent_tasks import jobs
 from django_idempotent_tasks.beat.recent import Past, decode, encode
-from django_idempotent_tasks.encoding import decode_error, decode_result, error_parts
 from django_idempotent_tasks.exceptions import ResultNotStored
-from django_idempotent_tasks.management.card import _parsed
-from django_idempotent_tasks.management.export import _call
-from django_idempotent_tasks.message import pretty
+from django_idempotent_tasks.http import jobs
+from django_idempotent_tasks.ledger.encoding import decode_error, decode_result, error_parts
+from django_idempotent_tasks.management.dead_letters.export import _call
+from django_idempotent_tasks.management.keys.card import _parsed
+from django_idempotent_tasks.messages.message import pretty
+from django_idempotent_tasks.messages.unreadable import Unreadable, parsed
 from django_idempotent_tasks.models import DeadLetter
-from django_idempotent_tasks.progress import decode_progress, progress_words, share_of
-from django_idempotent_tasks.redaction import call_text
-from django_idempotent_tasks.unreadable import Unreadable, parsed
+from django_idempotent_tasks.operations.redaction import call_text
+from django_idempotent_tasks.running.progress import decode_progress, progress_words, share_of
 
 MOMENT = datetime(2026, 1, 5, tzinfo=UTC).isoformat()
 

@@ -7,9 +7,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from django_idempotent_tasks.outcomes import Call, Entry, Identity
+from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.ledger.rules import Step, Verdict, decide
+from django_idempotent_tasks.ledger.values import Call, Entry
 from django_idempotent_tasks.states import Reason, State
-from django_idempotent_tasks.verdict import Step, Verdict, decide
 
 SAME, OTHER = UUID(int=1), UUID(int=2)
 

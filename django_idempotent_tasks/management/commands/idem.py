@@ -12,10 +12,10 @@ from django.db import connections
 
 from ...conf import settings
 from ...exceptions import ConfigurationError
-from ...stores import LedgerStore, get_store
-from ..arguments import checked
+from ...ledger.stores import LedgerStore, get_store
+from ..cli.arguments import checked
+from ..cli.report import Report, could_not_run
 from ..parser import add_commands
-from ..report import Report, could_not_run
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from django.db import DatabaseError, transaction
 
-from ...outcomes import Call, Claim, Entry, Grant
+from ...ledger.values import Call, Claim, Entry, Grant
 from ...states import Reason, State
 from .bench import LEASE, REPUBLISH, RETENTION, WINDOW, Bench, new_owner
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import uuid4
 
-from ...outcomes import Grant
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Grant
 from ...states import Reason, State
-from ...stores.clock import shifted
 from .atomic_bench import AtomicBench
 from .bench import RETENTION, WINDOW
 

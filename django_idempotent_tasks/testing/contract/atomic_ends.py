@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from django.db import DatabaseError, transaction
 
-from ...outcomes import Claim
+from ...ledger.stores.session import Session
+from ...ledger.values import Claim
 from ...states import Reason, State
-from ...stores.session import Session
 from .atomic_bench import AtomicBench, Undone
 from .bench import LEASE
 from .text import HOSTILE

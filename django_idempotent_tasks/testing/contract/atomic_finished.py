@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from ...outcomes import Answer, Call, Claim, Entry, Grant
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Answer, Call, Claim, Entry, Grant
 from ...states import Reason, State
-from ...stores.clock import shifted
 from .atomic_bench import AtomicBench
 from .bench import RECORDED, RETENTION, WINDOW
 

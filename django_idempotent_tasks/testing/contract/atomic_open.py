@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ...outcomes import Call, Grant
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Call, Grant
 from ...states import Reason, State
-from ...stores.clock import shifted
 from .atomic_bench import AtomicBench
 from .bench import LEASE, REPUBLISH, RETENTION, WINDOW, new_owner
 

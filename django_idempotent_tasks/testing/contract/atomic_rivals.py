@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 from django.db import transaction
 
-from ...outcomes import Call, Entry, Grant
+from ...ledger.stores import LedgerStore
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Call, Entry, Grant
 from ...states import State
-from ...stores import LedgerStore
-from ...stores.clock import shifted
 from .atomic_bench import AtomicBench
 from .bench import LEASE, REPUBLISH, RETENTION, WINDOW, new_owner
 from .meeting import Meeting

@@ -12,10 +12,11 @@ from uuid import UUID, uuid4
 
 from django.db.models.functions import Now
 
+from ...identity.key import Identity
+from ...ledger.stores import LedgerStore, clock
+from ...ledger.values import Call, Claim, Entry, Failure, Grant
 from ...models import IdempotencyKey
-from ...outcomes import Call, Claim, Entry, Failure, Grant, Identity
 from ...states import Category, Reason, State
-from ...stores import LedgerStore, clock
 
 #: Seconds. Far enough apart that a slow machine never mistakes one for another.
 LEASE = 60

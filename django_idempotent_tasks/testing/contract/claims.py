@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from ...outcomes import Grant
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Grant
 from ...states import Reason, State
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, Bench, new_owner
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...outcomes import Claim
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim
 from ...states import Category, Reason, State
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, RECORDED, REPUBLISH, RETENTION, Bench, a_failure
 
 

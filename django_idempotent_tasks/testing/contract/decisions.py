@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...ledger.rules import Step, decide
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim, RedriveBite
 from ...models import OperationState, RedriveOperation
-from ...outcomes import Claim, RedriveBite
 from ...states import Reason, State
-from ...stores.clock import shifted
-from ...verdict import Step, decide
 from .bench import MESSAGE, RETENTION, WINDOW
 from .failing import Failing
 from .sweeping import Sweeping

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Call
 from ...models import DuplicateAttempt, Leader
-from ...outcomes import Call
-from ...stores.clock import shifted
 from .bench import LEASE, Bench
 
 

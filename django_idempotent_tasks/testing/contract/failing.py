@@ -11,11 +11,11 @@ from typing import Any
 
 from django.db import transaction
 
+from ...ledger.stores import LedgerStore
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim, Failure
 from ...models import FailedJob
-from ...outcomes import Claim, Failure
 from ...states import Category, Reason, State
-from ...stores import LedgerStore
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, Bench, a_failure
 
 #: Text that no database takes: a lone surrogate has no bytes.

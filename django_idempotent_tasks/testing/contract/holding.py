@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ...outcomes import Call
+from ...ledger.stores import LedgerStore
+from ...ledger.values import Call
 from ...states import Reason, State
-from ...stores import LedgerStore
 from .atomic_bench import AtomicBench, Undone
 from .bench import LEASE, RETENTION, WINDOW, a_failure, new_owner
 

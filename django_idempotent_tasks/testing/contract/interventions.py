@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from ...encoding import decode_error
-from ...outcomes import Call
+from ...ledger.encoding import decode_error
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Call
 from ...states import FINISHED, Category, Reason, State
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, a_failure
 from .sweeping import Sweeping
 

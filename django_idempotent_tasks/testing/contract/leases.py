@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...outcomes import Claim
-from ...stores.clock import shifted
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim
 from .bench import LEASE, Bench
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from django.db import DatabaseError, transaction
 
-from ...outcomes import Claim
-from ...stores import LedgerStore
+from ...ledger.stores import LedgerStore
+from ...ledger.values import Claim
 from .bench import Bench
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Call, Claim
 from ...models import AnsweredCall, DuplicateAttempt
-from ...outcomes import Call, Claim
 from ...states import LIVE, State
-from ...stores.clock import shifted
 from .bench import LEASE, RETENTION, WINDOW, Bench
 
 ENDED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)

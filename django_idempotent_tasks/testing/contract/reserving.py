@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from ...outcomes import Answer, Grant
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Answer, Grant
 from ...states import Reason, State
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, Bench, new_owner
 
 

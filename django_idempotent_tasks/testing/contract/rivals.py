@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from ...ledger.stores.clock import shifted
 from ...states import State
-from ...stores.clock import shifted
 from .bench import LEASE, REPUBLISH, WINDOW, new_owner
 from .meeting import RIVALS, Meeting
 

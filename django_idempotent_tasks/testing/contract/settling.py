@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
-from ...encoding import decode_error
-from ...outcomes import Claim
+from ...ledger.encoding import decode_error
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim
 from ...states import FINISHED, Category, Reason, State
-from ...stores.clock import shifted
 from .bench import LEASE, MESSAGE, REPUBLISH, RETENTION, WINDOW, Bench, a_failure
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...encoding import decode_error
-from ...outcomes import Claim
+from ...ledger.encoding import decode_error
+from ...ledger.stores.clock import shifted
+from ...ledger.values import Claim
 from ...states import FINISHED, Category, State
-from ...stores.clock import shifted
 from .bench import LEASE, REPUBLISH, new_owner
 from .failing import Failing
 from .sweeping import Sweeping

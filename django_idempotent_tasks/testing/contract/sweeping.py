@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ...outcomes import Claim, Due
+from ...ledger.stores.clock import shifted
+from ...ledger.stores.upkeep import LONGEST
+from ...ledger.values import Claim, Due
 from ...states import FINISHED, Reason, State
-from ...stores.clock import shifted
-from ...stores.upkeep import LONGEST
 from .bench import LEASE, MESSAGE, REPUBLISH, Bench
 
 

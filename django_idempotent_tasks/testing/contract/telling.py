@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from ...ledger.stores.clock import shifted
 from ...states import FINISHED, State
-from ...stores.clock import shifted
 from .bench import LEASE, Bench
 from .text import HOSTILE
 

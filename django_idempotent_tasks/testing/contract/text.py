@@ -7,8 +7,8 @@ import json
 
 from django.db import DatabaseError
 
-from ...encoding import decode_error
-from ...stores.clock import shifted
+from ...ledger.encoding import decode_error
+from ...ledger.stores.clock import shifted
 from .bench import LEASE, REPUBLISH, RETENTION, Bench, a_failure
 
 WORDS = "Grüße, 東京, 🧾, e\u0301, \u202eright to left, tab\t, quote ' \" \\ %s %(x)s {now}"

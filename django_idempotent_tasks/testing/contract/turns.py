@@ -7,10 +7,11 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from ...conf import settings
-from ...message import HEADER, Message
-from ...outcomes import Call, Identity
+from ...identity.key import Identity
+from ...ledger.values import Call
+from ...messages.message import HEADER, Message
+from ...messages.turns import FIRST, REDRIVEN, Turn
 from ...states import State
-from ...turns import FIRST, REDRIVEN, Turn
 from .bench import LEASE, WINDOW
 from .decisions import Decisions
 

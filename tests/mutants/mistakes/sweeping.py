@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_idempotent_tasks.stores.statements import FREED
+from django_idempotent_tasks.ledger.stores.statements import FREED
 from tests.mutants.broken_store import Mutation
 
 SWEEPS = [

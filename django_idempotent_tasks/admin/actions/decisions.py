@@ -1,0 +1,181 @@
+"""What a person may decide about one dead letter: run it again, discard it, or say that it is done."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from celery import current_app
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ...models import DEAD, IdempotencyKey
+from ...operations import dead_letters
+from ...operations.dead_letters import Arguments, Decision
+from ...states import State
+from ..permissions import has
+from ..words.ledger import alias, store
+from ..words.visible import error_of
+from ..words.wording import category_word, shown, state_word
+from .audit import who
+from .decision_forms import RedriveForm, ResolveForm
+from .question import Question, ReasonForm
+from .row import RowAction
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+class DecisionAction(RowAction):
+    """A decision about a key in FAILED or REVIEW; in REVIEW each needs ``resolve_review``."""
+
+    def is_allowed(self, request: HttpRequest, row: IdempotencyKey) -> bool:
+        if row.state == State.REVIEW:
+            return has(request, "resolve_review")
+        return super().is_allowed(request, row)
+
+    def find(self, admin: Any, request: HttpRequest, object_id: str) -> IdempotencyKey | None:  # noqa: ARG002
+        try:
+            digest = UUID(object_id)
+        except ValueError:
+            return None
+        return IdempotencyKey.objects.using(alias()).filter(digest=digest).first()
+
+    def fits(self, row: IdempotencyKey) -> bool:
+        return row.state in DEAD and row.discarded_at is None
+
+    def unfit(self, row: IdempotencyKey) -> str:
+        return dead_letters.moved_on(store(), row).problem
+
+    def facts(self, request: HttpRequest, row: IdempotencyKey) -> list[tuple[str, str]]:
+        """Which dead letter it is."""
+        return [
+            (_("state"), state_word(row.state)),
+            (_("category"), category_word(row.category)),
+            (_("scope"), shown(row.scope)),
+            (_("call"), shown(row.task_id)),
+            (_("error"), shown(error_of(request, row))),
+        ]
+
+    def log(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm, verb: str) -> None:
+        """One line, whatever was typed."""
+        reason = shown(form.cleaned_data["reason"])
+        logger.warning("%s %s %s %s: %s", who(request), verb, shown(row.task), row.digest, reason)
+
+
+class Redrive(DecisionAction):
+    """Back to PENDING; the sweeper sends it."""
+
+    slug = "redrive"
+    label = gettext_lazy("Redrive")
+    permissions = ("redrive_deadletter",)
+    form = RedriveForm
+
+    def fits(self, row: IdempotencyKey) -> bool:
+        """Also what was discarded: it is taken out again."""
+        return row.state in DEAD
+
+    def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
+        form = RedriveForm(*args, **kwargs)
+        if not has(request, "edit_arguments"):
+            del form.fields["arguments"]
+        return form
+
+    def entry(self, form: ReasonForm) -> str:
+        if form.cleaned_data.get("arguments") is None:
+            return super().entry(form)
+        return _("Redrive with other arguments: %(reason)s") % {"reason": form.cleaned_data["reason"]}
+
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
+        lines = [
+            _("The same call runs again under the same key and downstream keys; attempts begin at 0."),
+            _("The sweeper sends it within seconds."),
+        ]
+        problem = dead_letters.known_problem(row)
+        warnings = (
+            [] if problem is None else [_("It is likely to fail again: %(why)s") % {"why": shown(problem)}]
+        )
+        if dead_letters.anew(row) is None:
+            warnings.append(shown(dead_letters.unsendable(row)))
+        title = _("Redrive %(key)s?") % {"key": shown(row)}
+        return Question(title, _("Redrive it"), lines, self.facts(request, row), warnings)
+
+    def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        edited = form.cleaned_data.get("arguments")
+        if edited is not None and (problem := _misfit(row.task, edited)):
+            form.add_error("arguments", problem)
+            return Decision(done=False, problem=problem)
+        decision = dead_letters.redrive(store(), row, by=who(request), edited=edited)
+        if decision.done:
+            self.log(request, row, form, "redrives")
+        return decision
+
+    def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
+        return _("Redriven: it is pending, and the sweeper sends it.")
+
+
+def _misfit(task: str, edited: Arguments) -> str:
+    policy = getattr(current_app.tasks.get(task), "idempotency_policy", None)
+    if policy is None:
+        return ""
+    try:
+        policy.key_rules.binder(*edited)
+    except TypeError as error:
+        return shown(error)
+    return ""
+
+
+class Discard(DecisionAction):
+    """Put away: the record stays, and a later call may have the key."""
+
+    slug = "discard"
+    label = gettext_lazy("Discard")
+    permissions = ("discard_deadletter",)
+
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
+        lines = [
+            _("It leaves this list and is not run; its record stays until it is pruned."),
+            _("A later call may claim its key."),
+        ]
+        title = _("Discard %(key)s?") % {"key": shown(row)}
+        return Question(title, _("Discard it"), lines, self.facts(request, row), is_grave=True)
+
+    def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        decision = dead_letters.discard(store(), row)
+        if decision.done:
+            self.log(request, row, form, "discards")
+        return decision
+
+    def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
+        return _("Discarded.")
+
+
+class Resolve(DecisionAction):
+    """SUCCEEDED, with a result that a person gives."""
+
+    slug = "resolve"
+    label = gettext_lazy("Mark as done")
+    permissions = ("resolve_review",)
+    form = ResolveForm
+
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
+        lines = [
+            _("You say that its effects happened: it succeeds with this result and is not run again."),
+            _("Nobody checks that: look at the effects first, with the provider or in the database."),
+        ]
+        title = _("Mark %(key)s as done?") % {"key": shown(row)}
+        return Question(title, _("Mark it as done"), lines, self.facts(request, row), is_grave=True)
+
+    def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        try:
+            decision = dead_letters.resolve(store(), row, form.cleaned_data["result"])
+        except ValueError as error:
+            form.add_error("result", str(error))
+            return Decision(done=False, problem=str(error))
+        if decision.done:
+            self.log(request, row, form, "marks as done")
+        return decision
+
+    def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
+        return _("Marked as done.")

@@ -1,0 +1,103 @@
+"""All dead letters that match the filters of a list, as a selection that can be stored and carried out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from ...models import DEAD
+from ...operations import dead_letters
+from ...operations.selection import NOT_IN_A_COLUMN, Selection
+from ...states import Category, State
+from ..lists.filters import AGES, age_of
+from ..lists.finding import MOST, digests_of
+from ..lists.waiting import selected
+from ..lists.window import number
+from ..permissions import has
+from ..words.ledger import alias, now
+from ..words.wording import shown
+
+#: Dead letters that one count looks at.
+BOUND = 100_000
+#: Dead letters whose arguments are looked at for what would make them fail again.
+SAMPLE = 20
+
+
+def is_of_discarded(request: HttpRequest) -> bool:
+    """Whether the list is of what was put away."""
+    return request.GET.get("discarded") == "1"
+
+
+def selection_of(request: HttpRequest) -> Selection:
+    """What the list shows with these filters, ended by now. Raises ValueError for a wrong value."""
+    given, moment = request.GET, now(request)
+    if is_of_discarded(request):
+        msg = "What was discarded is decided about one by one."
+        raise ValueError(msg)
+    texts = {name: given.get(name) or None for name in ("task", "scope", "signature")}
+    if any(NOT_IN_A_COLUMN.search(text) for text in texts.values() if text):
+        msg = "A filter has a text that no column holds."
+        raise ValueError(msg)
+    ended = given.get("ended", "")
+    if ended and ended not in AGES:
+        msg = "A filter has a time that is not to be chosen."
+        raise ValueError(msg)
+    after, before = age_of(ended, moment)
+    return Selection(
+        **texts,
+        category=_chosen(given.get("category"), tuple(Category)),
+        state=_chosen(given.get("state"), DEAD),
+        ended_after=after,
+        ended_before=before or moment,
+        digests=_searched(request),
+    )
+
+
+def _chosen(text: str | None, among: tuple[int, ...]) -> int | None:
+    if not text:
+        return None
+    number = int(text) if re.fullmatch("[0-9]", text) else None  # int() reads digits of every script
+    if number not in among:
+        msg = "A filter has a number that is not to be chosen."
+        raise ValueError(msg)
+    return number
+
+
+def _searched(request: HttpRequest) -> tuple[Any, ...] | None:
+    term = request.GET.get("q", "")
+    if not term.strip():
+        return None
+    return tuple(digests_of(term, task=request.GET.get("task"), scope=request.GET.get("scope") or None))[
+        :MOST
+    ]
+
+
+def allowed(request: HttpRequest, selection: Selection, permission: str) -> Selection | None:
+    """What of it this person may decide about: REVIEW needs ``resolve_review``. None: nothing."""
+    may = {State.FAILED: has(request, permission), State.REVIEW: has(request, "resolve_review")}
+    states = [state for state in may if may[state] and selection.state in {None, state}]
+    if not states:
+        return None
+    return selection if len(states) > 1 else replace(selection, state=states[0])
+
+
+def count(selection: Selection) -> tuple[int, bool]:
+    """How many match now, and whether there are more than are counted."""
+    found = number(selected(selection), BOUND + 1)
+    return min(found, BOUND), found > BOUND
+
+
+def problems(selection: Selection) -> list[str]:
+    """What would make the first of them fail again, each once; first how many of them cannot be sent."""
+    rows = list(selection.query(alias())[:SAMPLE])
+    lost = [row for row in rows if dead_letters.anew(row) is None]
+    left = [row for row in rows if row not in lost]
+    known = {f"{shown(row.task)}: {shown(why)}" for row in left if (why := dead_letters.known_problem(row))}
+    known |= {f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in lost}
+    words = _("Of the first %(looked)s, %(lost)s cannot be sent and are skipped.")
+    told = [words % {"looked": len(rows), "lost": len(lost)}] if lost else []
+    return told + sorted(known)

@@ -1,0 +1,149 @@
+"""An action on one row: asked on a page of its own, carried out by POST as the row was seen, and logged."""
+
+from __future__ import annotations
+
+import copy
+import re
+from abc import ABC, abstractmethod
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from ...operations.dead_letters import Decision
+from ..permissions import has
+from ..words.ledger import alias
+from ..words.wording import shown
+from .audit import note
+from .question import Question, ReasonForm, ask, no_such
+
+_NUMBER, _MOST = re.compile(r"[0-9]{1,10}"), 2**31 - 1
+
+
+class RowAction(ABC):
+    """What a person may do with one row, under permissions, with a reason."""
+
+    slug: str
+    label: Any
+    #: Codenames of this app; all are needed.
+    permissions: tuple[str, ...]
+    form: type[ReasonForm] = ReasonForm
+
+    def is_allowed(self, request: HttpRequest, row: Any) -> bool:  # noqa: ARG002
+        """Whether this person may do it with this row."""
+        return has(request, *self.permissions)
+
+    def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
+        """The form, for this person."""
+        return self.form(*args, **kwargs)
+
+    def entry(self, form: ReasonForm) -> str:
+        """What the log says."""
+        return f"{self.label}: {form.cleaned_data['reason']}"
+
+    @abstractmethod
+    def fits(self, row: Any) -> bool:
+        """Whether there is anything to do."""
+
+    @abstractmethod
+    def unfit(self, row: Any) -> str:
+        """Why there is nothing to do any more, and what became of the row."""
+
+    @abstractmethod
+    def question(self, request: HttpRequest, row: Any) -> Question:
+        """What is asked before."""
+
+    @abstractmethod
+    def carry_out(self, request: HttpRequest, row: Any, form: ReasonForm) -> Decision:
+        """Do it to the row as it was seen; whether it was done, and if not why."""
+
+    @abstractmethod
+    def done(self, row: Any) -> str:
+        """What was done."""
+
+    def find(self, admin: Any, request: HttpRequest, object_id: str) -> Any:
+        """The row, also where it has left the list meanwhile; None where it is gone."""
+        return admin.get_object(request, object_id)
+
+    def mark(self, row: Any) -> str:
+        """What a row must still have for the answer to hold."""
+        return str(row.token)
+
+    def as_seen(self, row: Any, mark: str) -> Any:
+        """The row with that again."""
+        row.token = number_of(mark)
+        return row
+
+
+def number_of(text: str) -> int:
+    """A token or a state as a form carries it. Raises ValueError for what no column holds."""
+    if not _NUMBER.fullmatch(text) or int(text) > _MOST:
+        msg = "A form has a number that no row has."
+        raise ValueError(msg)
+    return int(text)
+
+
+def act(admin: Any, action: RowAction, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Ask, and do it by POST."""
+    if request.method not in {"GET", "HEAD", "POST"}:
+        return HttpResponseNotAllowed(["GET", "POST"])
+    row = action.find(admin, request, unquote(object_id))
+    if not admin.has_view_permission(request, row):
+        raise PermissionDenied
+    if row is None:
+        found: HttpResponse = admin.missing(request)
+        return found
+    if not action.is_allowed(request, row):
+        raise PermissionDenied
+    if request.method != "POST":
+        return _asked(
+            admin, action, request, row, action.form_for(request, row, initial={"seen": action.mark(row)})
+        )
+    form = action.form_for(request, row, request.POST)
+    return (
+        _answered(admin, action, request, row, form)
+        if form.is_valid()
+        else _asked(admin, action, request, row, form)
+    )
+
+
+def _asked(admin: Any, action: RowAction, request: HttpRequest, row: Any, form: ReasonForm) -> HttpResponse:
+    if not action.fits(row):
+        messages.error(request, shown(action.unfit(row)))
+        return HttpResponseRedirect(admin.list_url(request))
+    return ask(admin, request, action.question(request, row), form, back=_page_of(admin, request, row))
+
+
+def _answered(
+    admin: Any, action: RowAction, request: HttpRequest, row: Any, form: ReasonForm
+) -> HttpResponse:
+    try:
+        seen = action.as_seen(copy.copy(row), form.cleaned_data["seen"])
+    except ValueError:
+        return no_such(_("This form was changed on its way: go back to the row, and ask again."))
+    with transaction.atomic(using=alias()):
+        decision = action.carry_out(request, seen, form)
+        if decision.done:
+            note(request, row, action.entry(form))
+    if decision.done:
+        messages.success(request, shown(action.done(row)))
+    elif form.errors:
+        return _asked(admin, action, request, row, form)
+    else:
+        messages.error(request, shown(decision.problem))
+    return HttpResponseRedirect(_page_of(admin, request, row))
+
+
+def _page_of(admin: Any, request: HttpRequest, row: Any) -> str:
+    """The row's page where it still has one in this list, else the list."""
+    if not admin.get_queryset(request).filter(pk=row.pk).exists():
+        return str(admin.list_url(request))
+    name = f"admin:{admin.opts.app_label}_{admin.opts.model_name}_change"
+    url = reverse(name, args=[quote(row.pk)], current_app=admin.admin_site.name)
+    query = request.GET.urlencode()
+    return f"{url}?{query}" if query else url

@@ -1,0 +1,185 @@
+"""Filters with choices that are known beforehand, and with texts that must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from ...ledger.moments import shifted
+from ...states import Category, State
+from ..words.ledger import now
+from ..words.wording import category_word, shown, state_word
+
+#: By the name in an address: how long, and in words.
+AGES = {
+    "1h": (timedelta(hours=1), _("in the last hour")),
+    "24h": (timedelta(hours=24), _("in the last 24 hours")),
+    "7d": (timedelta(days=7), _("in the last 7 days")),
+    "over-1h": (timedelta(hours=1), _("over an hour ago")),
+    "over-24h": (timedelta(hours=24), _("over 24 hours ago")),
+    "over-7d": (timedelta(days=7), _("over 7 days ago")),
+}
+
+
+def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
+    """From when and until when a choice reaches; None is no bound."""
+    span, _words = AGES.get(name, (None, None))
+    if span is None:
+        return None, None
+    edge = shifted(moment, -span)
+    return (None, edge) if name.startswith("over") else (edge, None)
+
+
+class EqualFilter(admin.SimpleListFilter):
+    """What a column must equal; the list applies it, since it bounds what is looked at."""
+
+    column: str
+
+    def equal(self) -> object:
+        """The value; None where nothing was chosen."""
+        raise NotImplementedError
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+
+class ChoiceFilter(EqualFilter):
+    """One of a few numbers."""
+
+    def numbers(self) -> list[tuple[int, str]]:
+        """What may be chosen."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        return [(str(number), word) for number, word in self.numbers()]
+
+    def equal(self) -> int | None:
+        value = self.value()
+        return int(str(value)) if value in {str(number) for number, _word in self.numbers()} else None
+
+
+class StateFilter(ChoiceFilter):
+    """All states."""
+
+    title, parameter_name, column = _("state"), "state", "state"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(state.value, state_word(state)) for state in State]
+
+
+class DeadStateFilter(ChoiceFilter):
+    """The states of dead letters."""
+
+    title, parameter_name, column = _("state"), "state", "state"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(state.value, state_word(state)) for state in (State.REVIEW, State.FAILED)]
+
+
+class DiscardedFilter(admin.SimpleListFilter):
+    """What was put away, in place of what waits; the list's own rows are the others."""
+
+    title, parameter_name = _("discarded"), "discarded"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [("1", _("those that were discarded"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        return queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Without one it is what waits, and not all."""
+        for number, choice in enumerate(super().choices(changelist)):
+            yield choice | ({} if number else {"display": _("those that wait")})
+
+
+class CategoryFilter(ChoiceFilter):
+    """Kinds of failure."""
+
+    title, parameter_name, column = _("category"), "category", "category"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(category.value, category_word(category)) for category in Category]
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """A moment of the row, within or before a time that ends now."""
+
+    column: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [(name, words) for name, (_span, words) in AGES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        after, before = age_of(self.value() or "", now(request))
+        if after is not None:
+            queryset = queryset.filter(**{f"{self.column}__gte": after})
+        return queryset if before is None else queryset.filter(**{f"{self.column}__lte": before})
+
+
+class MadeFilter(AgeFilter):
+    """When a key was made."""
+
+    title, parameter_name, column = _("made"), "made", "created_at"
+
+
+class EndedFilter(AgeFilter):
+    """When a dead letter ended."""
+
+    title, parameter_name, column = _("ended"), "ended", "finished_at"
+
+
+class HappenedFilter(AgeFilter):
+    """When an attempt failed."""
+
+    title, parameter_name, column = _("failed"), "at", "at"
+
+
+class TextFilter(EqualFilter):
+    """A text, typed in full."""
+
+    template = "admin/django_idempotent_tasks/text_filter.html"
+
+    def equal(self) -> str | None:
+        return self.value() or None
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        return []
+
+    def has_output(self) -> bool:
+        return True
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        others = {name: value for name, value in changelist.params.items() if name != self.parameter_name}
+        value = self.value()
+        yield {
+            "name": self.parameter_name,
+            "value": value or "",
+            "shown": shown(value) if value else "",
+            "others": others,
+            "clear": changelist.get_query_string(remove=[self.parameter_name]),
+        }
+
+
+class TaskFilter(TextFilter):
+    """The task's full name."""
+
+    title, parameter_name, column = _("task"), "task", "task"
+
+
+class ScopeFilter(TextFilter):
+    """The tenant."""
+
+    title, parameter_name, column = _("scope"), "scope", "scope"
+
+
+class SignatureFilter(TextFilter):
+    """The signature of an error."""
+
+    title, parameter_name, column = _("error signature"), "signature", "signature"

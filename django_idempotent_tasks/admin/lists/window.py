@@ -1,0 +1,68 @@
+"""Bounds for filters that no index serves: they look at the newest rows, and say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connections
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Coalesce
+
+from ...operations.search import WINDOW
+
+#: Keys of one state that are read wherever they lie in the table, to be sorted by their age.
+FEW = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """The rows that may be filtered further, and whether those are all that there are."""
+
+    rows: QuerySet[Any]
+    is_all: bool
+
+
+def number(rows: QuerySet[Any], most: int) -> int:
+    """How many rows there are, of ``most`` that are looked at."""
+    # No order and no column, so that an index of the condition alone can answer. QuerySet.count() would
+    # leave out the constant as well, and MariaDB selects something.
+    found = rows.order_by().values_list(Value(1))[:most]
+    try:
+        sql, parameters = found.query.get_compiler(rows.db).as_sql()
+    except EmptyResultSet:
+        return 0
+    with connections[rows.db].cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*) FROM ({sql}) looked_at", parameters)  # noqa: S608  our own query
+        return int(cursor.fetchone()[0])
+
+
+def newest(
+    rows: QuerySet[Any], moment: str, limit: int | None = None, *, of: QuerySet[Any] | None = None
+) -> Windowed:
+    """At most ``WINDOW`` rows, the newest by ``moment``, which must have an index; or of those of ``of``."""
+    limit = WINDOW if limit is None else limit
+    last = (
+        (rows if of is None else of).order_by(f"-{moment}").values_list(moment, flat=True)[limit : limit + 1]
+    )
+    edge = next(iter(last), None)
+    if edge is None:
+        return Windowed(rows, is_all=True)
+    return Windowed(rows.filter(**{f"{moment}__gt": edge}), is_all=False)
+
+
+def of_state(rows: QuerySet[Any], state: int, every: QuerySet[Any], *, is_filtered: bool) -> Windowed:
+    """The keys of a state: a few of them are sorted by age, more come in the order of their index.
+
+    That is by when the sweeper looks at them, which for finished ones is the order of their end.
+    Filtered further, more are looked for among the newest keys of all states.
+    """
+    if number(every.filter(state=state), FEW + 1) <= FEW:
+        # Not the column itself: the index of the state must be read, and not that of the order.
+        order = Coalesce(F("created_at"), F("created_at")).desc()
+        return Windowed(rows.filter(state=state).order_by(order, "-pk"), is_all=True)
+    if not is_filtered:
+        return Windowed(rows.filter(state=state).order_by("-due_at", "-pk"), is_all=True)
+    found = newest(rows, "created_at")
+    return Windowed(found.rows.filter(state=state), found.is_all)

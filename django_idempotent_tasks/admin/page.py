@@ -1,0 +1,234 @@
+"""What all lists share: rows that no form can change, no full COUNT, and pages that show text as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.encoding import iri_to_uri
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from ..operations.search import WINDOW
+from ..operations.selection import NOT_IN_A_COLUMN
+from .actions.row import RowAction, act
+from .lists.filters import EqualFilter
+from .lists.paging import CappedPaginator
+from .lists.window import Windowed
+from .permissions import has
+from .words.ledger import alias
+from .words.wording import shown
+
+STYLE = "django_idempotent_tasks/admin.css"
+
+
+class _Named:
+    """A row for a template that prints it; what a theme's template asks of a model, its row answers."""
+
+    def __init__(self, row: Any) -> None:
+        self._row, self._name = row, shown(row)
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_row"], name)
+
+
+class BoundedChangeList(ChangeList):
+    """A list whose filters look at a bounded number of rows; ``is_all`` says whether it was all."""
+
+    is_all = True
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        found, admin = super().get_queryset(request, exclude_parameters), cast("Any", self.model_admin)
+        specs = [spec for spec in self.filter_specs if isinstance(spec, EqualFilter)]
+        equal = {spec.column: value for spec in specs if (value := spec.equal()) is not None}
+        if any(isinstance(value, str) and NOT_IN_A_COLUMN.search(value) for value in equal.values()):
+            return found.none()
+        windowed: Windowed = admin.narrowed(request, found, equal)
+        self.is_all = windowed.is_all
+        return windowed.rows.filter(**equal).defer(*admin.long_columns)
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.multi_page:
+            admin: Any = self.model_admin
+            end = self.page_num * self.list_per_page
+            self.result_list = admin.first_rows(self.queryset, end)[end - self.list_per_page : end]
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs only
+    """Rows change by transitions only, never by a form."""
+
+    show_full_result_count = False
+    list_max_show_all = 0
+    paginator = CappedPaginator
+    sortable_by = ()
+    #: Facets would count every choice.
+    show_facets = admin.ShowFacets.NEVER
+    #: Columns that a list does not read.
+    long_columns: tuple[str, ...] = ()
+    #: Columns by the permission to see their values.
+    hidden_columns: Mapping[str, str] = MappingProxyType({})
+    #: Rows that a filter without an index looks at.
+    looked_at = WINDOW
+    #: The template of one row's page; its context comes from :meth:`page`. Without one: the list only.
+    page_template = ""
+    #: What a person can do with one row.
+    row_actions: tuple[type[RowAction], ...] = ()
+
+    class Media:
+        css = {"all": (STYLE,)}
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).using(alias())
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """Columns with what a person may not see are replaced by those that hide it."""
+        shown_to = {name for name, permission in self.hidden_columns.items() if not has(request, permission)}
+        return [f"{name}_hidden" if name in shown_to else str(name) for name in self.list_display]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG002
+        return BoundedChangeList
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
+        """Only what the list's own filters ask for."""
+        filters: Any = self.list_filter
+        return lookup in {each.parameter_name for each in filters}
+
+    def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:  # noqa: ARG002
+        """The rows that are looked at for what equals these values."""
+        return Windowed(rows, is_all=True)
+
+    def first_rows(self, rows: QuerySet[Any], end: int) -> QuerySet[Any]:  # noqa: ARG002
+        """Rows in their order, of which no more than ``end`` are read."""
+        return rows
+
+    def get_urls(self) -> list[Any]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        own = [
+            path(
+                f"<path:object_id>/{action.slug}/",
+                self.admin_site.admin_view(self._acting(action)),
+                name=f"{name}_{action.slug}",
+            )
+            for action in self.row_actions
+        ]
+        return own + super().get_urls()
+
+    def _acting(self, action: type[RowAction]) -> Any:
+        def view(request: HttpRequest, object_id: str) -> HttpResponse:
+            return act(self, action(), request, object_id)
+
+        return view
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,
+    ) -> HttpResponse:
+        """One row's page; there is nothing to post to it. Django's own would show every column as it is."""
+        if request.method not in {"GET", "HEAD"}:
+            raise PermissionDenied
+        if not self.page_template:
+            return HttpResponseRedirect(self.list_url(request))
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            return self.missing(request)
+        context = self.context(request, row) | self.page(request, row) | (extra_context or {})
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, self.page_template, context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Django's own page of the log, under a name in which nothing acts."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row):  # before anybody learns whether it is there
+            raise PermissionDenied
+        if row is None:
+            return self.missing(request)
+        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}
+        return super().history_view(request, object_id, own | (extra_context or {}))
+
+    def missing(self, request: HttpRequest) -> HttpResponse:
+        """There is no such row in this list (any more)."""
+        messages.warning(request, _("It is not in this list any more: it was pruned, or has moved on."))
+        return HttpResponseRedirect(self.list_url(request))
+
+    def page(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What a row's page shows."""
+        raise NotImplementedError
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        own = {"window": f"{self.looked_at:,}", "list_actions": self.list_actions(request)}
+        return super().changelist_view(request, own | (extra_context or {}))
+
+    def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:  # noqa: ARG002
+        """What a person can do with all rows that match."""
+        return []
+
+    def context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What every page of a row needs."""
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": shown(row),
+            "subtitle": None,
+            "object_id": str(row.pk),
+            "list_url": self.list_url(request),
+            "actions": self._links(request, row),
+            "media": self.media,
+        }
+
+    def list_url(self, request: HttpRequest) -> str:
+        """The list, with the filters that were set when the row was opened."""
+        url = reverse(
+            f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist", current_app=self.admin_site.name
+        )
+        kept = request.GET.get("_changelist_filters", "")
+        return f"{url}?{iri_to_uri(kept)}" if kept else url
+
+    def _links(self, request: HttpRequest, row: Any) -> list[dict[str, str]]:
+        """The actions that this person can take now."""
+        query = request.GET.urlencode()
+        found = []
+        for action in (kind() for kind in self.row_actions):
+            if action.fits(row) and action.is_allowed(request, row):
+                url = reverse(
+                    f"admin:{self.opts.app_label}_{self.opts.model_name}_{action.slug}",
+                    args=[row.pk],
+                    current_app=self.admin_site.name,
+                )
+                found.append({"url": f"{url}?{query}" if query else url, "label": str(action.label)})
+        return found
+
+    @admin.display(description="")
+    def action_checkbox(self, obj: Any) -> SafeString:
+        """As Django's own, with a label in which nothing acts."""
+        label = _("Select %(row)s for an action") % {"row": shown(obj)}
+        box = forms.CheckboxInput({"class": "action-select", "aria-label": label}, lambda _value: False)
+        return box.render(helpers.ACTION_CHECKBOX_NAME, str(obj.pk))

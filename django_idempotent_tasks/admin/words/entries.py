@@ -1,0 +1,111 @@
+"""A periodic task in words: its schedule, what comes next, and how its last occurrences ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from ...beat.clock import aware
+from ...beat.overview import LATE, NEWS, is_aside
+from ...beat.recent import KEPT, Past, decode
+from ...ledger.moments import exact
+from ...models import DEAD, BeatCursor, IdempotencyKey
+from ...operations.text import since, span
+from ...states import Reason, State
+from ..permissions import has
+from .ledger import alias
+from .wording import at, cell, reason_word, state_word
+
+
+class Occurrences:
+    """The last occurrences of some entries, with what became of their keys, which one query reads."""
+
+    def __init__(self, request: HttpRequest, rows: Sequence[BeatCursor], *, number: int = KEPT) -> None:
+        self._links = has(request, "view_idempotencykey")
+        self._past = {row.pk: decode(row.recent)[:number] for row in rows}
+        digests = [each.digest for past in self._past.values() for each in past]
+        keys = IdempotencyKey.objects.using(alias()).filter(digest__in=digests)
+        found = keys.values_list("digest", "state", "reason")
+        self._keys: dict[UUID, tuple[int, int]] = {digest: (state, reason) for digest, state, reason in found}
+
+    def of(self, row: BeatCursor) -> list[dict[str, Any]]:
+        """The latest first."""
+        return [self._told(past) for past in self._past[row.pk]]
+
+    def _told(self, past: Past) -> dict[str, Any]:
+        end = self._keys.get(past.digest)
+        url = reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[past.digest])
+        return {
+            "when": at(past.due),
+            "by": _("asked for by %(who)s") % {"who": cell(past.by)} if past.by else "",
+            "outcome": _("pruned") if end is None else outcome(*end),
+            "is_failure": end is not None and end[0] in DEAD,
+            "url": url if end is not None and self._links else "",
+        }
+
+
+def outcome(state: int, reason: int) -> str:
+    """How an occurrence ended. Of a task that is not ours all that is known is that it was sent."""
+    return reason_word(reason) if (state, reason) == (State.SUCCEEDED, Reason.SENT) else state_word(state)
+
+
+def schedule_words(task: Any) -> str:
+    """When it runs, in django-celery-beat's words."""
+    try:
+        words, is_clocked = _words(task), task.clocked is not None
+    except Exception:  # noqa: BLE001  what the columns of a schedule hold that nobody can read
+        return _("unreadable")
+    return _("%(schedule)s, once") % {"schedule": words} if task.one_off and not is_clocked else words
+
+
+def _words(task: Any) -> str:
+    if task.crontab is not None:
+        return _crontab_words(task.crontab)
+    return str(task.interval or task.solar or task.clocked or "-")
+
+
+def _crontab_words(crontab: Any) -> str:
+    """The five fields where there are no words for them, as in one that was written past the form."""
+    try:
+        return str(crontab.human_readable)
+    except Exception:  # noqa: BLE001  whatever the parsers of two libraries raise
+        return str(crontab)
+
+
+def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
+    """When the next occurrence is due, and how late it is."""
+    if not is_enabled:
+        return "-"
+    if is_aside(row.next_due_at):
+        return _("none: beat cannot read it")
+    if not row.schedule:
+        return _("when a beat has looked at it")
+    if row.next_due_at is None:
+        return _("none")
+    left = (aware(row.next_due_at) - exact(now)).total_seconds()
+    words = _("in %(span)s") if left >= 0 else _("due for %(span)s")
+    if left < -LATE.total_seconds():
+        words = _("overdue for %(span)s")
+    return f"{at(row.next_due_at)} ({words % {'span': span(abs(left))}})"
+
+
+def passed_over_words(row: BeatCursor, now: datetime) -> str:
+    """How many times were not sent, and when beat last found some."""
+    if not row.passed_over or row.passed_over_at is None:
+        return ""
+    words = _("%(number)s, the last %(span)s ago")
+    return words % {"number": f"{row.passed_over:,}", "span": since(aware(row.passed_over_at), exact(now))}
+
+
+def stranger_words(row: BeatCursor, now: datetime) -> str:
+    """Whether an ordinary beat has sent it as well."""
+    if row.stranger_at is None or aware(row.stranger_at) < exact(now) - NEWS:
+        return ""
+    words = _("an ordinary beat sent it as well, %(span)s ago: stop that one")
+    return words % {"span": since(aware(row.stranger_at), exact(now))}

@@ -1,0 +1,95 @@
+"""Text for a page: what a task wrote stays text; what would hide or turn it is an escape."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from ...operations.text import harmless, since
+from ...states import Category, Reason, State
+
+#: Characters of a column of a list.
+CELL = 120
+_MAY_BREAK = SafeString(".<wbr>")
+
+_STATES = {
+    State.PENDING: gettext_noop("pending"),
+    State.RUNNING: gettext_noop("running"),
+    State.RETRY: gettext_noop("retry"),
+    State.REVIEW: gettext_noop("in review"),
+    State.FAILED: gettext_noop("failed"),
+    State.CANCELLED: gettext_noop("cancelled"),
+    State.SUCCEEDED: gettext_noop("succeeded"),
+}
+_CATEGORIES = {
+    Category.FATAL: gettext_noop("fatal"),
+    Category.RETRYABLE: gettext_noop("retryable"),
+    Category.MANUAL_REVIEW: gettext_noop("manual review"),
+}
+_REASONS = {
+    Reason.NONE: gettext_noop("none"),
+    Reason.DONE: gettext_noop("done"),
+    Reason.RETRY_ASKED: gettext_noop("retry asked for"),
+    Reason.IGNORED: gettext_noop("ignored"),
+    Reason.CANCELLED: gettext_noop("cancelled"),
+    Reason.RETRIES_USED_UP: gettext_noop("retries used up"),
+    Reason.PERMANENT: gettext_noop("permanent"),
+    Reason.POISON: gettext_noop("poison: its workers died"),
+    Reason.IN_DOUBT: gettext_noop("in doubt"),
+    Reason.OWNER_DIED: gettext_noop("its owner died"),
+    Reason.RESULT_NOT_STORED: gettext_noop("done, the result is not stored"),
+    Reason.SENT: gettext_noop("sent"),
+    Reason.REPLACED: gettext_noop("replaced by another task"),
+    Reason.RELEASED: gettext_noop("given back: its process was told to end"),
+}
+
+
+def shown(text: object) -> str:
+    """One line, with control and bidirectional characters made visible. Templates escape it for HTML."""
+    return "-" if text is None else harmless(text) or '""'
+
+
+def cell(text: object) -> str:
+    """The same, as long as a column of a list is."""
+    line = shown(text)
+    return line if len(line) <= CELL else f"{line[: CELL - 1]}…"
+
+
+def dotted(text: object) -> SafeString:
+    """The same, which a narrow column may break after a dot."""
+    return format_html_join(_MAY_BREAK, "{}", ((part,) for part in cell(text).split(".")))
+
+
+def block(text: object) -> str:
+    """Several lines, each made harmless."""
+    return "\n".join(harmless(line) for line in str(text).split("\n"))
+
+
+def state_word(state: int) -> str:
+    """A state's name."""
+    return _(_STATES[State(state)])
+
+
+def reason_word(reason: int) -> str:
+    """Why a key is in its state."""
+    return _(_REASONS[Reason(reason)])
+
+
+def category_word(category: int | None) -> str:
+    """What kind of failure it was."""
+    return "-" if category is None else _(_CATEGORIES[Category(category)])
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago a moment was."""
+    return "-" if moment is None else _("%(span)s ago") % {"span": since(moment, now)}
+
+
+def at(moment: datetime) -> str:
+    """A moment to the second, in the project's time zone, with its offset."""
+    return f"{localtime(moment) if moment.tzinfo else moment:%Y-%m-%d %H:%M:%S%z}"

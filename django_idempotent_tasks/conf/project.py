@@ -1,0 +1,194 @@
+"""The one settings dict, ``IDEMPOTENT_TASKS``: defaults, validation, and a reload when tests override it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, cast
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from ..exceptions import ConfigurationError
+from .values import nearest, whole_seconds
+
+DAY = 24 * 60 * 60
+NAME = "IDEMPOTENT_TASKS"
+#: Fewer characters could be tried one by one.
+HMAC_KEY_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``IDEMPOTENT_TASKS`` says, validated; durations in whole seconds, sizes in bytes."""
+
+    database: str = "default"
+    schema: str | None = None
+    keep_connections: bool = False
+    lease: int = 60
+    retention: int = 7 * DAY
+    dead_letter_retention: int = 90 * DAY
+    redelivery_window: int = DAY
+    republish_after: int = 300
+    max_crashes: int = 3
+    max_payload: int = 1024 * 1024
+    max_result: int = 64 * 1024
+    sweeper: str = "thread"
+    misfire: str = "coalesce"
+    guard_all: bool = False
+    capture_all_failures: bool = False
+    sync_fallback: Callable[[], bool] | bool = False
+    redact: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
+    hmac_key: str | None = field(default=None, repr=False)
+
+
+def _duration(least: int) -> Callable[[str, object], int]:
+    return lambda name, value: whole_seconds(value, name=name, least=least)
+
+
+def _count(least: int) -> Callable[[str, object], int]:
+    def check(name: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            msg = f"{name} must be a whole number of at least {least}, not {value!r}."
+            raise ConfigurationError(msg)
+        return value
+
+    return check
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        msg = f"{name} must be True or False, not {value!r}."
+        raise ConfigurationError(msg)
+    return value
+
+
+def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
+    value = _imported(name, value)
+    if callable(value):
+        return cast("Callable[[], bool]", value)
+    return _flag(name, value)
+
+
+def _schema(name: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,62}", value)):
+        return value
+    msg = f"{name} must be the name of a PostgreSQL schema, letters, digits and _, or None, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _callable(name: str, value: object) -> object:
+    value = _imported(name, value)
+    if value is None or callable(value):
+        return value
+    msg = (
+        f"{name} must be a function (task, arguments) -> arguments, or the dotted path of one, not {value!r}."
+    )
+    raise ConfigurationError(msg)
+
+
+def _hmac_key(name: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and len(value) >= HMAC_KEY_LENGTH):
+        return value
+    # The value is a secret: the message does not quote it.
+    kind = type(value).__name__
+    msg = f"{name} must be a text of at least {HMAC_KEY_LENGTH} characters, or None, not this {kind}."
+    raise ConfigurationError(msg)
+
+
+def _imported(name: str, value: object) -> object:
+    """What a dotted path names; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return import_string(value)
+    except ImportError as error:
+        msg = f"{name} cannot be imported: {error}."
+        raise ConfigurationError(msg) from error
+
+
+def _one_of(*choices: str) -> Callable[[str, object], str]:
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or value not in choices:
+            msg = f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}."
+            raise ConfigurationError(msg)
+        return value
+
+    return check
+
+
+def _alias(name: str, value: object) -> str:
+    if not isinstance(value, str) or value not in django_settings.DATABASES:
+        known = ", ".join(map(repr, django_settings.DATABASES))
+        msg = f"{name} must be an alias in DATABASES ({known}), not {value!r}."
+        raise ConfigurationError(msg)
+    return value
+
+
+_CHECKS: dict[str, Callable[[str, object], Any]] = {
+    "database": _alias,
+    "schema": _schema,
+    "keep_connections": _flag,
+    "lease": _duration(1),
+    "retention": _duration(0),
+    "dead_letter_retention": _duration(0),
+    "redelivery_window": _duration(0),
+    "republish_after": _duration(1),
+    "max_crashes": _count(1),
+    "max_payload": _count(0),
+    "max_result": _count(0),
+    "sweeper": _one_of("thread", "off"),
+    "misfire": _one_of("coalesce", "all", "skip"),
+    "guard_all": _flag,
+    "capture_all_failures": _flag,
+    "sync_fallback": _flag_or_callable,
+    "redact": _callable,
+    "hmac_key": _hmac_key,
+}
+
+
+def parse(given: object) -> Settings:
+    """The validated settings. Raises :class:`ConfigurationError` naming the wrong entry and the remedy."""
+    if not isinstance(given, Mapping):
+        msg = f"{NAME} must be a dict, not {given!r}."
+        raise ConfigurationError(msg)
+    known = {field.name.upper(): field.name for field in fields(Settings)}
+    values = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ConfigurationError(_unknown(str(name), list(known)))
+        field = known[name]
+        values[field] = _CHECKS[field](f"{NAME}[{name!r}]", value)
+    return Settings(**values)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    guess = nearest(name.upper(), known, within=len(name))
+    return f"{NAME} has no setting {name!r}. Did you mean {guess!r}? Known: {', '.join(known)}."
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The project's settings, parsed once and again after ``override_settings``."""
+    return parse(getattr(django_settings, NAME, {}))
+
+
+def hmac_key() -> str:
+    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else made of ``SECRET_KEY``.
+
+    While ``SECRET_KEY_FALLBACKS`` names older ones it is the oldest, so that a rotation changes no digest
+    before the old key goes.
+    """
+    stated = settings().hmac_key
+    return stated or str([django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS][-1])
+
+
+def _reload(*, setting: str, **_kwargs: object) -> None:
+    if setting in {NAME, "DATABASES"}:
+        settings.cache_clear()
+
+
+setting_changed.connect(_reload)

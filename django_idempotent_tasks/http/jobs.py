@@ -1,0 +1,137 @@
+"""A call as a job that an HTTP client may ask about: its document, found by the accepted call's task id."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from ..conf import settings
+from ..ledger import rows
+from ..ledger.encoding import decode_error
+from ..ledger.moments import database_now, exact
+from ..ledger.stores import get_store
+from ..messages.header import task_id_problem
+from ..messages.unreadable import Unreadable, parsed
+from ..models import AnsweredCall, IdempotencyKey
+from ..operations.tasks import known_task
+from ..running.progress import decode_progress
+from ..states import Reason, State
+
+#: Seconds after which a client may ask again, whatever the ledger says.
+SOONEST, LATEST = 1, 10
+#: The most seconds between two looks at a job, which may end or tell how far it is at any time.
+LOOK = 3
+
+#: What a client is told of the result of a job that has none to show.
+_WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
+
+
+#: How a call ended, and the key that a later call has.
+Replaced = tuple[AnsweredCall, IdempotencyKey]
+
+
+def find(task_id: str) -> IdempotencyKey | None:
+    """The key of an accepted call; None where there is none, or the id can be none."""
+    return None if task_id_problem(task_id) is not None else rows.of_call(task_id)
+
+
+def find_replaced(task_id: str) -> Replaced | None:
+    """How a call ended whose key a later call has, and that key; None when nothing is known of it.
+
+    Two statements, whatever they find: how long the answer takes tells nothing.
+    """
+    if task_id_problem(task_id) is not None:
+        return None
+    call = rows.ended(task_id)
+    key = rows.of_key(UUID(int=0) if call is None else call.digest)
+    return (call, key) if call and key else None
+
+
+def document(key: IdempotencyKey) -> dict[str, Any]:
+    """What a client may know of a key's present call. Never a traceback."""
+    state = State(key.state)
+    return {
+        "id": key.task_id,
+        "task": key.task,
+        "state": state.name.lower(),
+        "created": _moment(key.created_at),
+        "started": None if state is State.PENDING else _moment(key.started_at),  # a redrive starts anew
+        "finished": _moment(key.finished_at),
+        "attempt": key.attempts,
+        "progress": decode_progress(key.progress),
+        **_end(state, Reason(key.reason), key.result),
+    }
+
+
+def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
+    """The same of a call that ended before a later one took its key."""
+    state = State(call.state)
+    return {
+        "id": call.task_id,
+        "task": key.task,
+        "state": state.name.lower(),
+        "created": None,
+        "started": None,
+        "finished": None,
+        "attempt": None,
+        "progress": None,
+        **_end(state, Reason(call.reason), call.result),
+    }
+
+
+def cancel(key: IdempotencyKey) -> str:
+    """Cancel the key's present call, as ``task.cancel`` does; what that returns."""
+    task = known_task(key.task)
+    if task is not None and hasattr(task, "cancel"):
+        return str(task.cancel(task_id=key.task_id))
+    store = get_store()  # a task that another process knows: nobody here can tell its result backend
+    done = store.cancel(key.digest, window=settings().redelivery_window, task_id=key.task_id)
+    return "cancelled" if done else "finishing"
+
+
+def look_after(key: IdempotencyKey) -> int:
+    """Seconds until a look at an unfinished job may tell something new."""
+    return min(retry_after(key), LOOK)
+
+
+def retry_after(key: IdempotencyKey | None) -> int:
+    """Seconds until the same request, sent again, may be answered otherwise."""
+    opens = None if key is None else key.open_at
+    if opens is None:
+        return SOONEST
+    left = (exact(opens) - exact(database_now(get_store()))).total_seconds()
+    return int(min(max(left, SOONEST), LATEST))
+
+
+def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
+    if state is State.SUCCEEDED:
+        return {"result": None if reason in _WITHOUT_RESULT or text is None else _plain(text)}
+    if state in {State.FAILED, State.REVIEW}:
+        return {"error": decode_error(text)}
+    return {}
+
+
+def _plain(text: str) -> Any:
+    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity.
+
+    None where it cannot be read.
+    """
+    try:
+        return parsed(text, object_hook=_unwrapped, parse_constant=lambda _name: None, parse_float=_finite)
+    except Unreadable:
+        return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if isfinite(value) else None
+
+
+def _unwrapped(value: dict[str, Any]) -> Any:
+    return value["__value__"] if value.keys() == {"__type__", "__value__"} else value
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else exact(moment).isoformat()

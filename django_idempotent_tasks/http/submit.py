@@ -1,0 +1,156 @@
+"""``submit_response``: reserve a call under the request's ``Idempotency-Key``, and answer for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from ..exceptions import ConfigurationError, InvalidKey, KeyReused, PayloadTooLarge
+from ..models import DEAD, IdempotencyKey
+from ..operations.lookup import get_key
+from ..states import LIVE
+from . import jobs
+from .answers import SOON, job_document, problem, url_of, user_scope
+
+HEADER = "Idempotency-Key"
+LIMIT = 255
+_QUOTED = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+_BARE = re.compile(r"[\x21-\x7e]+")
+
+
+class _Refused(Exception):
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__()
+        self.response = response
+
+
+def submit_response(
+    request: HttpRequest,
+    task: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    scope: str | None = None,
+    key: object = None,
+) -> HttpResponse:
+    """Reserve a call of ``task`` under the request's key, and answer for it.
+
+    The key is the header ``Idempotency-Key``, or ``key``, which may be any value that names the work:
+    with what the task's own ``key`` names it is the same key. It is bound to ``scope``, else to the
+    signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
+    is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
+    tells); work that the view names and that has failed may be asked for again, as the task's
+    ``on_failed`` says; 422 for another payload under the key; 400 without a key, with a bad one, or
+    with arguments that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a
+    user; 503 when the ledger does not answer: the same request again is safe. Raises
+    :class:`ConfigurationError` for a task that cannot be submitted.
+    """
+    try:
+        whose = _scope_of(request, scope)
+        if key is not None:  # names the work, not the request
+            return _submitted(task, kwargs, key, scope=whose, is_request=False)
+        return _submitted(task, kwargs, _key_of(request), scope=whose, is_request=True)
+    except _Refused as refused:
+        return refused.response
+
+
+async def asubmit_response(
+    request: HttpRequest, task: Any, kwargs: Mapping[str, Any], **named: Any
+) -> HttpResponse:
+    """:func:`submit_response` for asynchronous views."""
+    return await sync_to_async(partial(submit_response, request, task, kwargs, **named))()
+
+
+def _submitted(
+    task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str, is_request: bool
+) -> HttpResponse:
+    if not getattr(task, "idempotency_guarded", False):
+        msg = f"{task.name} cannot be submitted: give it base=IdempotentTask."
+        raise ConfigurationError(msg)
+    if not isinstance(kwargs, Mapping):  # a view may pass on what it was sent
+        return problem(400, "bad-arguments", "The arguments must be an object, by name.")  # type: ignore[unreachable]
+    try:
+        ended = _failed_before(task, kwargs, key, scope=scope) if is_request else None
+        if ended is not None:
+            return ended
+        submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
+        row = None if submission.result is None else jobs.find(submission.result.id)
+    except (KeyReused, InvalidKey, PayloadTooLarge, DatabaseError, TypeError) as error:
+        return _not_accepted(error)
+    if row is None:  # another open transaction has the key
+        return _held(None)
+    if submission.created:
+        return _job(row, 202)
+    return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
+
+
+def _failed_before(task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str) -> HttpResponse | None:
+    """The end of a key that failed: a request that is sent again is answered, never run again."""
+    row = get_key(task, idempotency_key=key, scope=scope)
+    if row is None or row.state not in DEAD or row.discarded_at is not None:
+        return None
+    given = task.idempotency_identity((), dict(kwargs), idempotency_key=key, scope=scope).fingerprint
+    if None not in {given, row.fingerprint} and given != row.fingerprint:
+        raise KeyReused
+    return _job(row, 200, {"Idempotent-Replayed": "true"})
+
+
+def _not_accepted(error: Exception) -> HttpResponse:
+    if isinstance(error, KeyReused):
+        text = f"This {HEADER} was used with another request. Take a new one for new work."
+        return problem(422, "key-reused", text)
+    if isinstance(error, InvalidKey):
+        return problem(400, "invalid-key", str(error))
+    if isinstance(error, PayloadTooLarge):
+        text = "The arguments are too large. Upload what is large, and send a reference to it."
+        return problem(413, "payload-too-large", text)
+    if isinstance(error, TypeError):
+        return problem(400, "bad-arguments", f"The arguments do not fit: {error}.")
+    return problem(
+        503, "ledger-down", "The ledger did not answer. Send the request again, under the same key.", SOON
+    )
+
+
+def _held(row: IdempotencyKey | None) -> HttpResponse:
+    """The work is accepted and not finished: the same request may be sent again, to the same answer."""
+    headers = {"Retry-After": str(jobs.retry_after(row))}
+    if row is None:
+        return problem(409, "in-progress", "The same request is just being accepted.", headers)
+    text = "The same request is being worked on."
+    return problem(409, "in-progress", text, headers | _location(row), job=job_document(row))
+
+
+def _job(row: IdempotencyKey, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return JsonResponse(job_document(row), status=status, headers={**_location(row), **(headers or {})})
+
+
+def _location(row: IdempotencyKey) -> dict[str, str]:
+    url = url_of("status", row.task_id)
+    return {} if url is None else {"Location": url}
+
+
+def _key_of(request: HttpRequest) -> str:
+    value = (request.headers.get(HEADER) or "").strip()
+    if not value:
+        raise _Refused(problem(400, "key-missing", f"Send a header {HEADER} that is new for new work."))
+    quoted = _QUOTED.fullmatch(value)
+    key = re.sub(r'\\(["\\])', r"\1", quoted[1]) if quoted else value
+    if not key or len(key) > LIMIT or not (quoted or _BARE.fullmatch(value)) or (not quoted and '"' in value):
+        text = f"{HEADER} must be 1 to {LIMIT} visible ASCII characters, in double quotes or without."
+        raise _Refused(problem(400, "key-malformed", text))
+    return key
+
+
+def _scope_of(request: HttpRequest, scope: str | None) -> str:
+    """Whose key it is: keys of others are neither seen nor disturbed."""
+    if scope is not None:
+        return scope
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to somebody."))
+    return user_scope(user)

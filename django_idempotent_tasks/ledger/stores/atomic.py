@@ -1,0 +1,133 @@
+"""Claims of atomic runs: completed from the start, in the transaction whose commit makes that true."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...states import Reason
+from ..values import Call, Claim, Entry, Grant
+from . import claiming
+from .connection import transaction_on
+from .cursors import CursorSqlStore
+from .reading import Parameters, Row, seen_as, to_grant
+
+# ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
+# uncommitted UPDATE of one.
+ATOMIC_NEW = (
+    f"INSERT INTO {{key}} ({claiming.KEY_COLUMNS})"
+    " SELECT %(digest)s, {after[kept]}, {after[retention]}, {now}, {now}, {now}, 1, 1, 0,"
+    " 0, 7, 1, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    " %(owner)s, CAST(%(fingerprint)s AS {uuid}), NULL WHERE {unheld} AND {bounded}"
+    " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
+)
+
+ATOMIC_UNNAMED = ATOMIC_NEW.replace(
+    " WHERE {unheld}", f" FROM (SELECT 1 AS one) AS always WHERE {claiming.UNKNOWN} AND {{unheld}}"
+)
+
+# The reason "owner died" stays until the completion: the body may ask whether it was so.
+_COMPLETED = """
+UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)s, 32767),
+       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
+       reason = CASE WHEN state = 2 OR reason = 9 THEN 9 ELSE 1 END,
+       owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = 0, sends = 0,
+       message = NULL, started_at = {now}, finished_at = {now}, open_at = {after[retention]},
+       due_at = {after[kept]}, state = 7
+"""
+_GRANTED = "RETURNING token, generation, attempts, crashes, reason"
+
+ATOMIC_RESERVED = f"""{_COMPLETED}
+ WHERE {claiming.OWN}
+   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {claiming.OF_THIS_TURN}
+   AND {{unheld}} AND {{bounded}}
+{_GRANTED}"""
+
+ATOMIC_OPEN = f"{_COMPLETED} WHERE {claiming.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
+
+ATOMIC_ANEW = """
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
+       reason = 1, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {false},
+       task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = 0,
+       fingerprint = %(fingerprint)s, message = NULL, result = NULL, category = NULL,
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = {now},
+       finished_at = {now}, open_at = {after[retention]}, due_at = {after[kept]}, state = 7
+"""
+
+ATOMIC_RESULT = """
+UPDATE {key} SET reason = %(reason)s, result = %(result)s
+ WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
+"""
+
+TAKE_BACK = """
+UPDATE {key} SET lease_seconds = %(lease)s, finished_at = NULL, open_at = {after[lease]},
+       due_at = {after[lease]}, state = 2
+ WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
+"""
+
+_FAILED = "a statement failed in it, and the error was caught outside an atomic() block of its own"
+_ENDED = "it was committed or rolled back by the body itself"
+_MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
+
+
+class AtomicSqlStore(CursorSqlStore):
+    """Adds what atomic runs need."""
+
+    def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
+        template = ATOMIC_UNNAMED if call.named_here else ATOMIC_NEW
+        return to_grant(self._row(template, self._atomic(call, owner, retention, window)))
+
+    def atomic_reserved(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
+        parameters = self._atomic(call, owner, retention, window) | {"uncount": 0}
+        return to_grant(self._row(ATOMIC_RESERVED, parameters))
+
+    def atomic_open(
+        self, call: Call, *, owner: str, retention: int, window: int, seen: Entry, counted: bool
+    ) -> Grant | None:
+        parameters = self._atomic(call, owner, retention, window) | seen_as(seen) | {"uncount": int(counted)}
+        return to_grant(self._row(ATOMIC_OPEN, parameters))
+
+    def atomic_finished(
+        self, call: Call, *, owner: str, retention: int, window: int, seen: Entry
+    ) -> Grant | None:
+        return to_grant(self._atomic_finished(self._atomic(call, owner, retention, window) | seen_as(seen)))
+
+    def atomic_result(self, claim: Claim, *, result: str | None, reason: Reason) -> bool:
+        return self._settle(ATOMIC_RESULT, claim, result=result, reason=int(reason))
+
+    def take_back(self, claim: Claim) -> bool:
+        return self._settle(TAKE_BACK, claim, lease=claim.lease)
+
+    @contextmanager
+    def holding(self, call: Call) -> Iterator[bool]:
+        with transaction_on(self.connection):
+            yield self._hold(call)
+
+    def transaction_problem(self) -> str | None:
+        failed = self._has_failed()
+        if failed is None:
+            return _ENDED
+        if failed:
+            return _FAILED
+        return _MARKED if self.connection.needs_rollback else None
+
+    def has_ended(self) -> bool:
+        return self._has_failed() is None
+
+    @abstractmethod
+    def _atomic_finished(self, parameters: Parameters) -> Row | None:
+        """Remember the replaced call and take the key, in the open transaction."""
+
+    @abstractmethod
+    def _hold(self, call: Call) -> bool:
+        """Lock the key until the transaction ends; False when another transaction has it."""
+
+    @abstractmethod
+    def _has_failed(self) -> bool | None:
+        """Whether the server will refuse to commit the open transaction; None when none is open."""
+
+    def _atomic(self, call: Call, owner: str, retention: int, window: int) -> Parameters:
+        kept = max(retention, window)
+        values = {"owner": owner, "retention": retention, "kept": kept, "window": window}
+        return self._call_parameters(call) | values

@@ -1,0 +1,58 @@
+"""``atomic()`` and the rows of a query, also on a side connection, which no alias names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
+
+from .base import LedgerStore
+
+#: How many of our transactions are open on a side connection: the inner ones are savepoints.
+_DEPTH = "idempotent_depth"
+
+
+@contextmanager
+def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """A transaction, or a savepoint inside the open one; an error rolls back what was written in it."""
+    if connections[connection.alias] is connection:
+        with transaction.atomic(using=connection.alias):
+            yield
+        return
+    depth = getattr(connection, _DEPTH, 0)
+    begin, commit, rollback = _words(depth)
+    with connection.cursor() as cursor:
+        cursor.execute(begin)
+        setattr(connection, _DEPTH, depth + 1)
+        try:
+            yield
+            cursor.execute(commit)
+        except BaseException:
+            cursor.execute(rollback)
+            raise
+        finally:
+            setattr(connection, _DEPTH, depth)
+
+
+def is_open(connection: BaseDatabaseWrapper) -> bool:
+    """Whether what is written now becomes true with the end of a transaction, also of a side connection's."""
+    began = connection.in_atomic_block or getattr(connection, _DEPTH, 0) > 0
+    return began or not connection.get_autocommit()
+
+
+def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
+    """The rows of a query on the store's own connection, which no alias names; all are read at once."""
+    compiler = found.values_list(*names).query.get_compiler(connection=store.connection)
+    for values in list(compiler.results_iter()):
+        yield found.model(**dict(zip(names, values, strict=True)))
+
+
+def _words(depth: int) -> tuple[str, str, str]:
+    if not depth:
+        return "BEGIN", "COMMIT", "ROLLBACK"
+    name = f"idempotent_{depth}"
+    return f"SAVEPOINT {name}", f"RELEASE SAVEPOINT {name}", f"ROLLBACK TO SAVEPOINT {name}"

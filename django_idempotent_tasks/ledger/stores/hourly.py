@@ -1,0 +1,43 @@
+"""Hourly counts in SQL: one statement an hour, whatever was counted of it before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ...models.fields import MOMENT
+from .redrives import RedriveSqlStore
+
+_COLUMNS = ("created", "succeeded", "failed", "duplicates", "crashes")
+
+#: By the index of ``created_at``.
+COUNT = """
+INSERT INTO {hourly} (hour, task, created, succeeded, failed, duplicates, crashes)
+SELECT %(hour)s, k.task, COUNT(*), SUM(CASE WHEN k.state = 7 THEN 1 ELSE 0 END),
+       SUM(CASE WHEN k.state IN (4, 5) THEN 1 ELSE 0 END), SUM(k.duplicates), SUM(k.crashes)
+  FROM {key} k WHERE k.created_at >= %(hour)s AND k.created_at < %(until)s GROUP BY k.task
+"""
+
+MARK = """
+INSERT INTO {hourly} (hour, task, created, succeeded, failed, duplicates, crashes)
+VALUES (%(hour)s, %(marker)s, 0, 0, 0, 0, 0)
+"""
+
+PRUNE = """
+DELETE FROM {hourly} WHERE id IN (SELECT id FROM (
+  SELECT id FROM {hourly} WHERE hour <= {before[keep]} ORDER BY hour LIMIT %(bite)s) oldest)
+"""
+
+
+class HourlySqlStore(RedriveSqlStore):
+    """Adds the counts of an hour."""
+
+    def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:
+        moments = {"hour": hour, "until": until}
+        named = {name: MOMENT.get_db_prep_value(each, self.connection) for name, each in moments.items()}
+        self._count(COUNT + self.dialect.upsert(("hour", "task"), _COLUMNS), named)
+        named |= {"marker": marker}
+        del named["until"]
+        self._count(MARK + self.dialect.upsert(("hour", "task"), ("created",)), named)
+
+    def prune_hourly(self, *, keep: int, bite: int) -> int:
+        return self._count(PRUNE, {"keep": keep, "bite": bite})

@@ -1,0 +1,188 @@
+"""PostgreSQL: READ COMMITTED, one statement a transition, SKIP LOCKED where several may sweep."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from uuid import UUID
+
+from django.db import OperationalError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
+
+from ...conf import settings
+from ...states import State
+from ..values import Call, Claim, Due, Grant
+from . import clock
+from . import postgresql_statements as words
+from .atomic import AtomicSqlStore
+from .dialect import Dialect
+from .limits import limited
+from .locks import NOT_GRANTED, short_wait, taken_by
+from .reading import Parameters, Row, due
+from .sql import cancelling
+from .upkeep import LONGEST
+
+_INTRANS, _INERROR = 2, 3
+
+
+class PostgresDialect(Dialect):
+    """``statement_timestamp()``: usable in an index condition, and not the transaction's start."""
+
+    true = "true"
+    false = "false"
+    least = "least"
+    uuid_type = "uuid"
+    unheld = words.LOCKED
+    same = "IS NOT DISTINCT FROM"
+    bounded = words.BOUNDED
+
+    def table(self, model: type[Model]) -> str:
+        """With its schema where the settings name one: a body may point the search path elsewhere."""
+        schema, table = settings().schema, super().table(model)
+        return f'"{schema}".{table}' if schema else table
+
+    def now(self) -> str:
+        offset = clock.offset()
+        shift = f" + make_interval(secs => {offset})" if offset else ""
+        return f"(statement_timestamp(){shift})"
+
+    def after(self, seconds: str) -> str:
+        return f"{self.now()} + make_interval(secs => {seconds})"
+
+    def until(self, column: str) -> str:
+        return f"extract(epoch FROM {column} - {self.now()})"
+
+    def uuid(self, value: UUID | None) -> object:
+        return value
+
+
+class PostgresStore(AtomicSqlStore):
+    """The first-class store."""
+
+    dialect = PostgresDialect()
+
+    def _claim_finished(self, parameters: Parameters) -> Row | None:
+        return self._row(words.CLAIM_FINISHED, parameters)
+
+    def _atomic_finished(self, parameters: Parameters) -> Row | None:
+        return self._row(words.ATOMIC_FINISHED, parameters)
+
+    def _hold(self, call: Call) -> bool:
+        return bool(self._one(words.LOCK, self._call_parameters(call))[0])
+
+    def _has_failed(self) -> bool | None:
+        status = int(self.connection.connection.info.transaction_status)  # libpq's PGTransactionStatusType
+        return {_INTRANS: False, _INERROR: True}.get(status)
+
+    def _call_parameters(self, call: Call) -> Parameters:
+        lock = int.from_bytes(call.identity.digest.bytes[:8], signed=True)
+        return super()._call_parameters(call) | {"lock": lock}
+
+    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+        if self.connection.in_atomic_block:
+            self._tell_senders(call)
+        return super().claim_new(call, owner=owner, lease=lease)
+
+    def _tell_senders(self, call: Call) -> None:
+        """Lock the key, so that no reservation waits for the end of this claim's transaction."""
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            self._one(words.SHARE_MANY, {})
+        else:
+            taken.count += self._one(words.LOCK, self._call_parameters(call))[0]
+
+    def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
+        parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            return self._reserve_slowly(parameters, locked=False)
+        token, unheld, alone = self._one(words.RESERVE_NEW, parameters)
+        taken.count += unheld
+        return self._reserve_slowly(parameters, locked=True) if unheld and not alone else token
+
+    def _reserve_slowly(self, parameters: Parameters, *, locked: bool) -> int | None:
+        """Wait for a moment for a key that somebody may hold without a lock, behind a savepoint."""
+        try:
+            with transaction.atomic(using=self.connection.alias), short_wait(self.connection):
+                if not locked:
+                    self._one(words.SHARE_MANY, {})
+                template = words.RESERVE_AMONG_MANY if locked else words.RESERVE_UNLOCKED
+                token: int | None = self._one(template, parameters)[0]
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in NOT_GRANTED:
+                raise
+            return None
+        return token
+
+    def _one(self, template: str, parameters: Parameters) -> Row:
+        row = self._row(template, parameters)
+        assert row is not None  # noqa: S101  a SELECT without a condition
+        return row
+
+    def _reserve_finished(self, parameters: Parameters) -> Row | None:
+        taken = taken_by(self.connection)
+        if taken.is_used_up:
+            return self._row(words.RESERVE_FINISHED_UNLOCKED, parameters)
+        taken.count += 1  # the lock may be taken also where the row has changed
+        return self._row(words.RESERVE_FINISHED, parameters)
+
+    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
+        template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
+        return self._count(template, named | cancelling(window))
+
+    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
+        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
+
+    def prune(self, state: State, *, bite: int) -> int:
+        return self._count(words.PRUNE, {"state": int(state), "bite": bite})
+
+    def renew(self, held: Sequence[Claim]) -> set[UUID]:
+        parameters: Parameters = {
+            "digests": [str(claim.digest) for claim in held],
+            "tokens": [claim.token for claim in held],
+            "owners": [claim.owner for claim in held],
+        }
+        return {UUID(str(digest)) for (digest,) in self._rows(words.RENEW, parameters)}
+
+    def _record_duplicate_statement(self) -> str:
+        connection = self.connection
+        if connection.in_atomic_block or not connection.get_autocommit():
+            return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
+        return words.RECORD_DUPLICATE
+
+    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
+        return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
+
+    def sweep(
+        self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
+    ) -> list[Due]:
+        parameters = self._sweep_parameters(bite, republish, calm, until)
+        return [due(row) for row in self._rows(words.SWEEP, parameters)]
+
+    def sum_duplicates(self, *, bite: int) -> int:
+        row = self._row(words.SUM_DUPLICATES, {"bite": bite})
+        return int(row[0]) if row else 0
+
+    def _are_beside(self, entries: str) -> bool:
+        return bool(self._one(words.BESIDE, {"entries": entries})[0])
+
+    def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
+        options = connection.settings_dict.setdefault("OPTIONS", {})
+        options.pop("pool", None)
+        options["connect_timeout"] = 2
+        options["application_name"] = "idempotent-tasks"
+
+    def limited(self, connection: BaseDatabaseWrapper, sql: str) -> AbstractContextManager[str]:
+        return limited(connection, sql)
+
+    def cut(self, connection: BaseDatabaseWrapper) -> None:
+        # A copy of the descriptor: closing it leaves the driver's own one open, for the driver to close.
+        with (
+            suppress(Exception),  # not connected yet, or closed meanwhile
+            socket.socket(fileno=os.dup(connection.connection.fileno())) as line,
+        ):
+            line.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,206 @@
+"""The values that travel between the floors: frozen, without behaviour, without Django."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ..identity.key import Identity
+from ..messages.turns import Turn
+from ..states import Category, Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One message that asks for the work of a key; ``message`` is its text to send again, or None.
+
+    ``named_here``: it arrived without an identity, which was computed from its arguments. Where the
+    ledger knows the call by its task id, the key is that row's.
+    ``turn`` is None where nothing was delivered: such a call is out of date for nobody.
+    """
+
+    identity: Identity
+    task: str
+    task_id: str
+    message: str | None
+    named_here: bool = False
+    turn: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to run, as the store hands it out: the fencing token and the history of the key."""
+
+    token: int
+    generation: int
+    attempts: int
+    crashes: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A granted call: what completion, failure and heartbeat must name to be accepted."""
+
+    call: Call
+    owner: str
+    grant: Grant
+    lease: int
+
+    @property
+    def digest(self) -> UUID:
+        """The key's digest."""
+        return self.call.identity.digest
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.grant.token
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the ledger as it was read, with the time tests made by the database's clock.
+
+    ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
+    (negative when past). Both are None in states without a time test. ``no_message`` is whether
+    nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
+    dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
+    key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
+    have noted without a gap that the ledger answers, None where none ever has, and whether they do now.
+    ``turn`` is that of the stored message, None without one. ``lease``: the seconds that its owner was given.
+    """
+
+    state: State
+    reason: Reason
+    token: int
+    generation: int
+    attempts: int
+    crashes: int
+    task: str
+    scope: str | None
+    task_id: str
+    runner_task_id: str | None
+    owner: str | None
+    fingerprint: UUID | None
+    result: str | None
+    is_open: bool | None
+    opens_in: float | None
+    was_answered: bool
+    no_message: bool = False
+    is_discarded: bool = False
+    in_external: bool = False
+    answered_for: float | None = None
+    answers: bool = False
+    turn: Turn | None = None
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is recorded of a failed attempt; texts are bounded and storable everywhere.
+
+    ``error`` is the class, ``signature`` groups failures of one kind, ``worker`` says where.
+    """
+
+    error: str
+    description: str
+    traceback: str
+    signature: str
+    category: Category
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ended whose key now belongs to a later call."""
+
+    state: State
+    reason: Reason
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveBite:
+    """What one bite of a redrive operation did; ``seen`` is how many keys it had looked at before."""
+
+    seen: int
+    redriven: int
+    skipped: int
+    last_signature: str | None
+    last_at: datetime | None
+    last_digest: UUID | None
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``.
+
+    ``size`` is how many octets its stored message has, None where nothing is stored: the message itself
+    is read for what is published. ``sends`` above 0: a message of this row had gone out before, and may
+    still be in its queue.
+    """
+
+    digest: UUID
+    token: int
+    state: State
+    crashes: int
+    task: str
+    size: int | None
+    publish: bool
+    sends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The call may run."""
+
+    claim: Claim
+    took_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call may run later: its key is held or not due for ``seconds``."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Another call has the key."""
+
+    reason: str
+    holder: str
+    answer: Answer
+    opens_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """This very call ended earlier."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfDate:
+    """The row has the message of a later turn of this very call, which the sweeper would send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The call has the key and waits to be run."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
+
+
+Refusal = Waiting | Refused | Answered | OutOfDate
+Outcome = Claimed | Refusal

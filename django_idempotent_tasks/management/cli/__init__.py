@@ -1,0 +1,1 @@
+"""Parts that the subcommands of ``idem`` share: arguments, options, what is chosen, how it is reported."""

@@ -1,0 +1,209 @@
+"""What is typed after ``manage.py idem``, turned into values, from the shell and from ``call_command``."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, ArgumentTypeError
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+from uuid import UUID
+
+from django.core.management.base import CommandParser
+
+from ...conf.values import LONGEST
+from ...ledger.encoding import given_json as parsed
+from ...operations.redrives import FASTEST
+from ...operations.selection import NOT_IN_A_COLUMN, YEARS
+from ...states import Category, State
+from .report import Options, could_not_run
+
+_DURATION = re.compile(r"(\d+)\s*([smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Parser(CommandParser):
+    """A parser whose errors end with exit code 2 also where the command is called by a program."""
+
+    def error(self, message: str) -> NoReturn:
+        if self.called_from_command_line:
+            super().error(message)
+        raise could_not_run(f"{message}. {self.format_usage().strip()}")
+
+
+def duration(value: object) -> timedelta:
+    """A timedelta of ``90``, ``90s``, ``15m``, ``2h``, ``7d``."""
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None or (seconds := int(match[1]) * _UNITS[match[2]]) > LONGEST:
+        msg = f"{value!r} is no duration; write 90s, 15m, 2h or 7d"
+        raise ArgumentTypeError(msg)
+    return timedelta(seconds=seconds)
+
+
+def text(value: object) -> object:
+    """What a column can be asked for: undecodable bytes of a shell arrive as lone surrogates."""
+    if isinstance(value, str) and NOT_IN_A_COLUMN.search(value):
+        msg = f"{value!r} cannot be searched for or logged: it has a NUL or bytes that are no text"
+        raise ArgumentTypeError(msg)
+    return value
+
+
+def digest(value: object) -> UUID:
+    """A key's digest in full, as ``idem keys list`` prints it."""
+    try:
+        return UUID(str(value))
+    except ValueError:
+        msg = f"{value!r} is no digest; 'idem keys list' prints them in full, as 'dead-letters list --rows'"
+        raise ArgumentTypeError(msg) from None
+
+
+def state(value: object) -> State:
+    """A state by its name."""
+    try:
+        return State[str(value).upper()] if not isinstance(value, State) else value
+    except KeyError:
+        msg = f"{value!r} is no state; use one of {', '.join(each.name.lower() for each in State)}"
+        raise ArgumentTypeError(msg) from None
+
+
+def category(value: object) -> Category:
+    """A category by its name."""
+    name = str(value).upper().replace("-", "_")
+    try:
+        return Category[name] if not isinstance(value, Category) else value
+    except KeyError:
+        msg = f"{value!r} is no category; use fatal, retryable or manual_review"
+        raise ArgumentTypeError(msg) from None
+
+
+def when(value: object) -> timedelta | datetime:
+    """So long ago (``2h``), or a moment (``2026-03-01T14:05``)."""
+    if isinstance(value, timedelta | datetime):
+        return value
+    try:
+        return duration(value)
+    except ArgumentTypeError:
+        moment = _moment(str(value))
+    if moment is None or moment.year not in YEARS:
+        msg = f"{value!r} is no time; write 15m or 2h (ago), or 2026-03-01T14:05"
+        raise ArgumentTypeError(msg)
+    return moment
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def rate(value: object) -> int:
+    """Keys a second: ``10/s``, or 10."""
+    number = count(str(value).removesuffix("/s"))
+    if number > FASTEST:
+        msg = f"{value!r} is no rate; write 1/s to {FASTEST}/s, or leave it out: as fast as it goes"
+        raise ArgumentTypeError(msg)
+    return number
+
+
+def given_json(value: object) -> tuple[object]:
+    """What JSON text says, in a tuple: null is a value too."""
+    if isinstance(value, tuple):
+        return value
+    if not isinstance(value, str):
+        return (value,)
+    try:
+        return (parsed(value),)
+    except ValueError as error:
+        msg = f"{value[:80]!r} is not JSON: {error}"
+        raise ArgumentTypeError(msg) from None
+
+
+def arguments(value: object) -> tuple[list[Any], dict[str, Any]]:
+    """A call's arguments: ``{"args": [...], "kwargs": {...}}``, either may be left out."""
+    if isinstance(value, tuple):
+        return value
+    (given,) = given_json(value)
+    if isinstance(given, dict) and given and given.keys() <= {"args", "kwargs"}:
+        args, kwargs = given.get("args", []), given.get("kwargs", {})
+        if isinstance(args, list) and isinstance(kwargs, dict):
+            return args, kwargs
+    msg = 'the arguments are written {"args": [...], "kwargs": {...}}'
+    raise ArgumentTypeError(msg)
+
+
+def number(value: object) -> int:
+    """A row's number, as lists show it."""
+    if not re.fullmatch(r"[1-9]\d{0,17}", str(value)):
+        msg = f"{value!r} is no number that a list shows"
+        raise ArgumentTypeError(msg)
+    return int(str(value))
+
+
+def count(value: object) -> int:
+    """A whole number above 0."""
+    if not re.fullmatch(r"[1-9]\d{0,8}", str(value)):
+        msg = f"{value!r} is no whole number between 1 and 999999999"
+        raise ArgumentTypeError(msg)
+    return int(str(value))
+
+
+def seconds(value: object) -> float:
+    """A number of seconds, 0 or more."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1
+    if not 0 <= number <= LONGEST:
+        msg = f"{value!r} is no number of seconds"
+        raise ArgumentTypeError(msg)
+    return number
+
+
+_TYPES = {
+    "digest": digest,
+    "task": text,
+    "scope": text,
+    "key": text,
+    "reason": text,
+    "older_than": duration,
+    "max_age": duration,
+    "state": state,
+    "signature": text,
+    "task_id": text,
+    "category": category,
+    "since": when,
+    "until": when,
+    "rate": rate,
+    "arguments": arguments,
+    "done": given_json,
+    "number": number,
+    "limit": count,
+    "bite": count,
+    "pause": seconds,
+    "max_seconds": seconds,
+}
+
+
+def checked(options: Options) -> dict[str, Any]:
+    """The options with their values in our types: ``call_command`` passes keywords on as they are given."""
+    values = dict(options)
+    for name, convert in _TYPES.items():
+        if values.get(name) is not None:
+            try:
+                values[name] = convert(values[name])
+            except ArgumentTypeError as error:
+                raise could_not_run(f"{name}: {error}") from None
+    return values
+
+
+def add_common(parser: CommandParser) -> None:
+    """What every sub-command takes; Django's own options may also follow the sub-command."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what is printed")
+    parser.add_argument("--database", metavar="ALIAS", help="the ledger's database; default: the setting")
+    parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=SUPPRESS, help=SUPPRESS)
+    for name in ("--settings", "--pythonpath"):
+        parser.add_argument(name, default=SUPPRESS, help=SUPPRESS)
+    for name in ("--traceback", "--no-color", "--force-color"):
+        parser.add_argument(name, action="store_true", default=SUPPRESS, help=SUPPRESS)

@@ -1,0 +1,75 @@
+"""What a sub-command answers: the same facts as text and as JSON, with an exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django.core.management import CommandError
+
+from ...ledger.stores import LedgerStore
+
+FINE = 0
+FINDINGS = 1
+COULD_NOT_RUN = 2
+
+Options: TypeAlias = Mapping[str, Any]
+#: Prints a line while the work goes on, for people only.
+Say: TypeAlias = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``facts`` become the JSON document, ``lines`` the text; both say the same.
+
+    ``is_silent``: all was said while the work went on.
+    """
+
+    facts: Mapping[str, object]
+    lines: Sequence[str]
+    code: int = FINE
+    is_silent: bool = False
+
+    def render(self, form: str) -> str:
+        """The text of ``--format text`` or ``json``."""
+        return "\n".join(self.lines) if form == "text" else to_json(self.facts)
+
+
+#: One sub-command, on the ledger that ``--database`` names.
+Action: TypeAlias = Callable[[LedgerStore, Options, Say], Report]
+
+
+def could_not_run(message: str) -> CommandError:
+    """The error that ends the command with exit code 2; the message names the remedy."""
+    return CommandError(message, returncode=COULD_NOT_RUN)
+
+
+def to_json(facts: object) -> str:
+    """ASCII only: whatever a task wrote into a key, a terminal sees no control character."""
+    return _json(facts, indent=2)
+
+
+def to_line(facts: object) -> str:
+    """The same on one line."""
+    return _json(facts)
+
+
+def _json(facts: object, *, indent: int | None = None) -> str:
+    try:
+        return json.dumps(facts, indent=indent, default=_plain, allow_nan=False)
+    except ValueError:  # JSON has no NaN, which arguments and results of tasks may have: as texts
+        named = json.loads(json.dumps(facts, default=_plain), parse_constant=str)
+        return json.dumps(named, indent=indent)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    msg = f"{type(value).__name__} has no place in a report"
+    raise TypeError(msg)

@@ -1,0 +1,1 @@
+"""``idem dead-letters`` and ``idem redrives``: what failed is listed, shown, redriven or put away."""

@@ -1,0 +1,198 @@
+"""``idem redrives``: the operations that redrive many dead letters, and how far they are."""
+
+from __future__ import annotations
+
+import time
+
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import SWEEPER, Leader, OperationState, RedriveOperation
+from ...operations.counts import CAP, Count, capped
+from ...operations.redrives import again, stop
+from ...operations.selection import Selection
+from ...operations.text import harmless, since, table
+from ..cli.chosen import reason_of
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..keys.release import logger, who
+
+#: Seconds between two looks, and how long nobody may lead the sweeper before waiting is given up.
+PAUSE, PATIENCE = 1.0, 30.0
+
+_GOES_ON = "The redrive goes on; 'idem redrives stop {}' stops it."
+_NOBODY = "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'idem sweep'."
+
+
+def list_redrives(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """The newest, whatever became of them."""
+    now, limit = database_now(store), options["limit"]
+    found = RedriveOperation.objects.using(store.connection.alias).order_by("-id")
+    rows = list(found[:limit])
+    facts = {"redrives": [operation_facts(row) for row in rows]}
+    if not rows:
+        return Report(facts, ["No redrives of many dead letters."])
+    head = ("id", "state", "done", "skipped", "of", "rate", "by", "begun", "selection", "reason")
+    lines = table(
+        [
+            head,
+            *(
+                (
+                    row.pk,
+                    OperationState(row.state).label,
+                    row.redriven,
+                    row.skipped,
+                    row.total,
+                    "-" if row.rate is None else f"{row.rate}/s",
+                    row.created_by,
+                    f"{since(row.created_at, now)} ago",
+                    words(row),
+                    row.reason,
+                )
+                for row in rows
+            ),
+        ]
+    )
+    return Report(facts, lines)
+
+
+def words(operation: RedriveOperation) -> str:
+    """Which dead letters it is for."""
+    try:
+        return Selection.decode(operation.selection).words()
+    except (ValueError, TypeError):
+        return "not readable"
+
+
+def operation_facts(row: RedriveOperation) -> dict[str, object]:
+    """For JSON."""
+    return {
+        "id": row.pk,
+        "state": OperationState(row.state).label,
+        "redriven": row.redriven,
+        "skipped": row.skipped,
+        "total": row.total,
+        "rate": row.rate,
+        "created": row.created_at,
+        "created_by": row.created_by,
+        "finished": row.finished_at,
+        "stopped_by": row.stopped_by,
+        "selection": words(row),
+        "reason": row.reason,
+    }
+
+
+def begun(store: LedgerStore, operation: RedriveOperation) -> Report:
+    """It is written; what happens next."""
+    pace = "as fast as it goes" if operation.rate is None else f"at most {operation.rate} a second"
+    lines = [
+        f"Redrive {operation.pk} of {operation.total:,} dead letter(s) has begun, {pace}.",
+        f"'idem redrives follow {operation.pk}' waits for its end, 'stop {operation.pk}' stops it.",
+    ]
+    if not is_led(store):
+        lines.append(_NOBODY)
+    facts = {"outcome": "begun", **operation_facts(operation), "sweeper": is_led(store)}
+    return Report(facts, lines)
+
+
+def follow_redrive(store: LedgerStore, options: Options, say: Say) -> Report:
+    """Wait until it has ended."""
+    return wait_for(store, options["number"], say)
+
+
+def wait_for(store: LedgerStore, number: int, say: Say) -> Report:
+    """Tell how far it is until it has ended; not longer than nobody sweeps."""
+    told, unled = "", 0.0
+    while True:
+        row = find(store, number)
+        if row is None:
+            return no_redrive()
+        if row.state != OperationState.RUNNING:
+            return _ended(row)
+        unled = 0.0 if is_led(store) else unled + PAUSE
+        if unled > PATIENCE:
+            return Report({"outcome": "waiting", **operation_facts(row)}, [_NOBODY], FINDINGS)
+        if (line := progress(row)) != told:
+            told = line
+            say(line)
+        try:
+            time.sleep(PAUSE)
+        except KeyboardInterrupt:
+            return Report({"outcome": "waiting", **operation_facts(row)}, [_GOES_ON.format(row.pk)])
+
+
+def progress(row: RedriveOperation) -> str:
+    """How far it is."""
+    skipped = f", {row.skipped:,} skipped" if row.skipped else ""
+    return f"{row.redriven:,} of {row.total:,} redriven{skipped} ..."
+
+
+def show_redrive(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """How far it is, and how many of its dead letters are dead letters again."""
+    row = find(store, options["number"])
+    if row is None:
+        return no_redrive()
+    number = _again(store, row)
+    facts = {**operation_facts(row), "dead_letters_again": None if number is None else number.facts()}
+    state = OperationState(row.state).label
+    lines = [f"Redrive {row.pk} of {words(row)} is {state}: {progress(row).removesuffix(' ...')}."]
+    if number is not None and number.number:
+        lines.append(
+            f"{number} that fit it have ended as dead letters since it began: what failed again, and work of"
+            " the same kind that was under way."
+        )
+    return Report(facts, lines)
+
+
+def _again(store: LedgerStore, row: RedriveOperation) -> Count | None:
+    try:
+        found = again(row, alias=store.connection.alias)
+    except ValueError:
+        return None
+    return capped(found.order_by().values("pk")[: CAP + 1].count())
+
+
+def _ended(row: RedriveOperation) -> Report:
+    how = f"was stopped by {harmless(row.stopped_by)}" if row.state == OperationState.STOPPED else "is done"
+    lines = [f"Redrive {row.pk} {how}: {row.redriven:,} of {row.total:,} redriven."]
+    if row.redriven:
+        lines.append(f"'idem redrives show {row.pk}' tells how many have failed again by then.")
+    if row.skipped:
+        lines.append(f"{row.skipped:,} skipped: they had moved on, or nothing of their call is stored.")
+    is_fine = row.state == OperationState.DONE and not row.skipped
+    facts = {"outcome": OperationState(row.state).label, **operation_facts(row)}
+    return Report(facts, lines, FINE if is_fine else FINDINGS)
+
+
+def stop_redrive(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """Stop it where it is."""
+    reason, row = reason_of(options), find(store, options["number"])
+    if row is None:
+        return no_redrive()
+    if row.state != OperationState.RUNNING:
+        return _ended(row)
+    if not options["yes"]:
+        lines = [f"Dry run: would stop it here. {progress(row)}", "Say --yes to do it."]
+        return Report({"outcome": "dry run", **operation_facts(row)}, lines)
+    stopped = stop(row, by=who(), alias=store.connection.alias)
+    row.refresh_from_db(using=store.connection.alias)
+    if not stopped:
+        return _ended(row)
+    logger.warning("%s stopped redrive %d: %s", who(), row.pk, harmless(reason))
+    facts = {"outcome": "stopped", **operation_facts(row)}
+    return Report(facts, [f"Stopped: {row.redriven:,} of {row.total:,} were redriven, and stay so."])
+
+
+def find(store: LedgerStore, number: int) -> RedriveOperation | None:
+    """The operation of a number."""
+    return RedriveOperation.objects.using(store.connection.alias).filter(pk=number).first()
+
+
+def no_redrive() -> Report:
+    """There is no such operation."""
+    line = "There is no such redrive; 'idem redrives list' shows the newest."
+    return Report({"redrive": None}, [line], FINDINGS)
+
+
+def is_led(store: LedgerStore) -> bool:
+    """Whether somebody leads the sweeper now."""
+    leaders = Leader.objects.using(store.connection.alias)
+    return leaders.filter(name=SWEEPER, expires_at__gt=database_now(store)).exists()

@@ -1,0 +1,1 @@
+"""``idem failed-jobs``: failed attempts, and plain tasks that run again."""

@@ -1,0 +1,1 @@
+"""``idem keys``: one key is shown, released or cancelled."""

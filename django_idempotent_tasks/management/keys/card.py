@@ -1,0 +1,111 @@
+"""One key for a person: who holds it, since when, and what happens next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ...ledger.encoding import decode_error
+from ...ledger.moments import exact
+from ...messages.message import pretty
+from ...messages.unreadable import Unreadable, parsed
+from ...models import IdempotencyKey
+from ...operations.redaction import call_of, call_text
+from ...operations.sentences import what_next
+from ...operations.text import harmless, since, span
+from ...running.progress import decode_progress, progress_words
+from ...states import FINISHED, Category, Reason, State
+
+
+def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
+    """The facts of one line of a list."""
+    return {
+        "digest": row.digest,
+        "state": State(row.state).name.lower(),
+        "task": row.task,
+        "scope": row.scope,
+        "key": row.key_text,
+        "attempts": row.attempts,
+        "crashes": row.crashes,
+        "duplicates": row.duplicates,
+        "task_id": row.task_id,
+        "created": row.created_at,
+        "age_seconds": round((exact(now) - exact(row.created_at)).total_seconds(), 1),
+    }
+
+
+def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, object]:
+    """All facts of a key; its arguments and its result only with ``payload``."""
+    state = State(row.state)
+    held = state is State.RUNNING
+    facts = brief(row, now) | {
+        "reason": Reason(row.reason).name.lower().replace("_", " "),
+        "token": row.token,
+        "generation": row.generation,
+        "holder": row.owner if held else None,
+        "holder_task_id": (row.runner_task_id or row.task_id) if held else None,
+        "lease_left_seconds": _left(row, now) if held else None,
+        "inside_external": row.in_external,
+        "progress": decode_progress(row.progress),
+        "started": row.started_at,
+        "finished": row.finished_at if state in FINISHED else None,
+        "signature": row.signature,
+        "category": None if row.category is None else Category(row.category).name.lower(),
+        "discarded": row.discarded_at,
+        "error": decode_error(row.result) if state in {State.FAILED, State.REVIEW} else None,
+        "stored_message": row.message is not None,
+        "next": what_next(row, now, commands=True),
+    }
+    return facts | (_payload(row, state) if payload else {})
+
+
+def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> list[str]:
+    """The same as text, one fact a line, what is empty left out."""
+    shown = dict(facts)
+    shown["created"] = f"{since(row.created_at, now)} ago"
+    for name, moment in (
+        ("started", row.started_at),
+        ("finished", row.finished_at),
+        ("discarded", row.discarded_at),
+    ):
+        if shown[name] is not None:
+            shown[name] = f"{since(moment, now)} ago"
+    left = _left(row, now)
+    if shown.pop("lease_left_seconds") is not None and left is not None:
+        shown["lease"] = f"{span(left)} left" if left > 0 else f"over for {span(-left)}"
+    progress = decode_progress(row.progress)
+    shown["progress"] = None if progress is None else progress_words(progress)
+    for name in ("age_seconds", "next"):
+        del shown[name]
+    payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}
+    lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _says(value)]
+    texts = {
+        "message": call_text(row.task, row.message),
+        "result": pretty(row.result) if row.result else "none",
+    }
+    for name in payload:
+        lines += [f"{name}:", *(f"  {harmless(line)}" for line in texts[name].splitlines())]
+    return [*lines, f"next: {facts['next']}"]
+
+
+def _left(row: IdempotencyKey, now: datetime) -> float | None:
+    return None if row.open_at is None else round((row.open_at - now).total_seconds(), 1)
+
+
+def _says(value: object) -> bool:
+    return value is not None and value is not False
+
+
+def _cell(value: object) -> str:
+    return "yes" if value is True else harmless(value) or '""'
+
+
+def _payload(row: IdempotencyKey, state: State) -> dict[str, object]:
+    result = row.result if state is State.SUCCEEDED else None
+    return {"message": call_of(row.task, row.message), "result": _parsed(result)}
+
+
+def _parsed(text: str | None) -> object:
+    try:
+        return None if text is None else parsed(text)
+    except Unreadable as error:
+        return str(error)

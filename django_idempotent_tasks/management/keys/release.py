@@ -1,0 +1,84 @@
+"""``idem keys release``: takes a key from the holder that a person no longer trusts."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+
+from ...ledger import doubted
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import IdempotencyKey
+from ...operations.search import by_digest
+from ...operations.sentences import what_next
+from ...operations.text import harmless
+from ...states import State
+from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
+from .show import no_key
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+_REFUSED = "The present holder is not stopped, but its completion is refused from now on."
+
+
+def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """RUNNING to RETRY, due now, if the key still has the token that was seen."""
+    reason = options["reason"].strip()
+    if not reason:
+        raise could_not_run("--reason must say why: it is logged.")
+    row = by_digest(store.connection.alias, options["digest"])
+    if row is None:
+        return no_key()
+    if row.state != State.RUNNING:
+        return _nothing_to_release(row, store)
+    if not options["yes"]:
+        return _planned(row)
+    if not doubted.release(store, row):
+        return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
+    logger.warning(
+        "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
+    )
+    return _released(row, store)
+
+
+def who() -> str:
+    """The person at the shell, as the system knows them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no name for this user
+        return f"user {os.getuid()}"
+
+
+def _nothing_to_release(row: IdempotencyKey, store: LedgerStore) -> Report:
+    state = State(row.state).name
+    lines = [f"Nothing to release: the key is {state}. {what_next(row, database_now(store), commands=True)}"]
+    return _report(row, "not held", lines, FINDINGS)
+
+
+def _planned(row: IdempotencyKey) -> Report:
+    goal = "moves to REVIEW, for it is inside external()" if row.in_external else "can be claimed at once"
+    holder = f"{harmless(row.owner)} (call {harmless(row.runner_task_id or row.task_id)})"
+    key = f"{harmless(row.task)} {harmless(row.key_text)}"
+    lines = [
+        f"Dry run: would release {key}, token {row.token}, held by {holder}.",
+        f"{_REFUSED} The key {goal}.",
+        "Say --yes to do it.",
+    ]
+    return _report(row, "dry run", lines, FINE)
+
+
+def _released(row: IdempotencyKey, store: LedgerStore) -> Report:
+    row.refresh_from_db(using=store.connection.alias)
+    lines = [f"Released. {_REFUSED}", what_next(row, database_now(store), commands=True)]
+    return _report(row, "released", lines, FINE)
+
+
+def _report(row: IdempotencyKey, outcome: str, lines: list[str], code: int) -> Report:
+    facts = {
+        "digest": row.digest,
+        "outcome": outcome,
+        "state": State(row.state).name.lower(),
+        "token": row.token,
+    }
+    return Report(facts, lines, code)

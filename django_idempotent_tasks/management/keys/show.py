@@ -1,0 +1,75 @@
+"""``idem keys list`` and ``idem keys show``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ...exceptions import InvalidKey
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...models import IdempotencyKey
+from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
+from ...operations.text import harmless, since, table
+from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
+from .card import brief, card, card_lines
+
+
+def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """The newest keys that fit the filters."""
+    now, wanted = database_now(store), Wanted.of(options)
+    found = newest(store.connection.alias, wanted, now=now, limit=options["limit"])
+    facts = {
+        "keys": [brief(row, now) for row in found.rows],
+        "more": found.has_more,
+        "looked_at_all": found.is_all,
+    }
+    return Report(facts, _listed(found, now))
+
+
+def _listed(found: Found, now: datetime) -> list[str]:
+    head = ("digest", "state", "task", "scope", "key", "attempts", "age")
+    lines = table([head, *(_line(row, now) for row in found.rows)]) if found.rows else ["No keys."]
+    if found.has_more:
+        lines.append("There are more; --limit N shows them.")
+    if not found.is_all:
+        lines.append(f"Looked at the newest {WINDOW:,} keys.")
+    return lines
+
+
+def _line(row: IdempotencyKey, now: datetime) -> tuple[object, ...]:
+    facts = brief(row, now)
+    scope = "-" if row.scope is None else row.scope or '""'
+    age = since(row.created_at, now)
+    return (row.digest, facts["state"], row.task, scope, row.key_text, row.attempts, age)
+
+
+def show_key(store: LedgerStore, options: Options, _say: Say) -> Report:
+    """One key, and what happens to it next."""
+    now, alias = database_now(store), store.connection.alias
+    digest, key, wanted = options.get("digest"), options.get("key"), Wanted.of(options)
+    if (digest is None) == (wanted.task is None or key is None):
+        raise could_not_run("Give a digest, or --task NAME and --key TEXT.")
+    row = by_digest(alias, digest) if digest is not None else _only(_called(alias, wanted, key or ""))
+    if row is None:
+        return no_key()
+    facts = card(row, now, payload=bool(options.get("payload")))
+    return Report(facts, card_lines(facts, row, now))
+
+
+def _called(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
+    try:
+        return by_text(alias, wanted, key)
+    except InvalidKey as error:
+        raise could_not_run(str(error)) from None
+
+
+def _only(rows: list[IdempotencyKey]) -> IdempotencyKey | None:
+    if len(rows) > 1:
+        several = "; ".join(f"{row.digest} (scope {row.scope!r}, {harmless(row.key_text)})" for row in rows)
+        raise could_not_run(f"Several keys are called so. Give the digest of one, or --scope: {several}.")
+    return rows[0] if rows else None
+
+
+def no_key() -> Report:
+    """There is no such key (any more)."""
+    return Report({"key": None}, ["There is no such key; 'idem keys list' shows the newest."], FINDINGS)

@@ -1,0 +1,1 @@
+"""``idem status``, ``sweep``, ``prune``, ``erase``, ``beat``: what an operator does for the ledger itself."""

@@ -1,0 +1,154 @@
+"""``idem status``: how many keys are where, who sweeps, and what needs a person."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ...beat.overview import Named, Overview
+from ...ledger.constraints import missing_in
+from ...ledger.moments import exact
+from ...ledger.stores import LedgerStore
+from ...models import DEAD, Leader
+from ...operations.counts import Count, total
+from ...operations.status import Finding, Status, findings, look
+from ...operations.text import harmless, since, span, table
+from ...states import Category, State
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from ..dead_letters.operations import operation_facts, progress
+
+#: Names of periodic tasks that are told.
+LISTED = 20
+
+
+def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
+    """Look once. Findings are the exit code."""
+    seen = look(store)
+    found = [*_missing(store), *findings(seen)]
+    facts = {
+        "states": {state.name.lower(): _state_facts(seen, state) for state in State},
+        "oldest_pending_seconds": _age(seen),
+        "expired_leases": seen.count(State.RUNNING, "open").facts(),
+        "dead_letters": _dead_facts(seen),
+        "sweeper": _leader_facts(seen),
+        "beat": beat_facts(seen.beat),
+        "redrives": [operation_facts(row) for row in seen.redrives],
+        "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
+    }
+    return Report(facts, [*_lines(seen), *_finding_lines(found)], FINDINGS if found else FINE)
+
+
+def _missing(store: LedgerStore) -> list[Finding]:
+    return [
+        Finding("missing_constraint", Count(1), f"{each.text} {each.remedy}") for each in missing_in(store)
+    ]
+
+
+def _age(seen: Status) -> float | None:
+    """Of the oldest PENDING key among those that were looked at."""
+    oldest = seen.states[State.PENDING]["oldest"]
+    return None if oldest is None else round((exact(seen.now) - exact(oldest)).total_seconds(), 1)
+
+
+def _age_text(seen: Status) -> str:
+    age, bound = _age(seen), "at least " if seen.count(State.PENDING).is_bound else ""
+    return "none" if age is None else f"{bound}{span(age)}"
+
+
+def _state_facts(seen: Status, state: State) -> dict[str, object]:
+    return {**seen.count(state).facts(), "due": seen.count(state, "due").facts()}
+
+
+def _leader_facts(seen: Status) -> dict[str, object] | None:
+    leader = seen.leader
+    if leader is None or not seen.is_led:
+        return None
+    left = (exact(leader.expires_at) - exact(seen.now)).total_seconds()
+    return {"leader": leader.holder, "since": leader.since, "lease_left_seconds": round(left, 1)}
+
+
+def _lines(seen: Status) -> list[str]:
+    rows = [(state.name.lower(), seen.count(state), seen.count(state, "due")) for state in State]
+    return [
+        *table([("state", "keys", "due"), *rows]),
+        "",
+        *table(
+            [
+                ("sweeper", _leader_text(seen)),
+                *([("beat", beat_text(seen.beat))] if seen.beat else []),
+                ("oldest pending", _age_text(seen)),
+                ("expired leases", seen.count(State.RUNNING, "open")),
+                ("dead letters", _dead_text(seen)),
+                *((f"redrive {row.pk}", harmless(progress(row))) for row in seen.redrives),
+            ]
+        ),
+    ]
+
+
+def _dead(seen: Status, name: str) -> Count:
+    return total(*(seen.count(state, name) for state in DEAD))
+
+
+def _oldest_dead(seen: Status) -> datetime | None:
+    """When the oldest one failed, of those that were looked at."""
+    return min(filter(None, (seen.states[state]["oldest"] for state in DEAD)), default=None)
+
+
+def _dead_facts(seen: Status) -> dict[str, object]:
+    by_category = {each.name.lower(): _dead(seen, each.name).facts() for each in Category}
+    return {**_dead(seen, "kept").facts(), "categories": by_category, "oldest": _oldest_dead(seen)}
+
+
+def _dead_text(seen: Status) -> str:
+    oldest = _oldest_dead(seen)
+    if oldest is None:
+        return "none"
+    counts = [(_dead(seen, each.name), each.name.lower().replace("_", " ")) for each in Category]
+    kinds = ", ".join(f"{count} {name}" for count, name in counts if count.number)
+    return f"{kinds or 'some'}; the oldest {since(oldest, seen.now)} ago"
+
+
+def _leader_text(seen: Status) -> str:
+    if seen.leader is None:
+        return "nobody leads, and nobody ever did"
+    holder = harmless(seen.leader.holder)
+    if seen.is_led:
+        return f"{holder} leads for {since(seen.leader.since, seen.now)}"
+    return f"nobody leads; {holder} did until {since(seen.leader.expires_at, seen.now)} ago"
+
+
+def _finding_lines(found: list[Finding]) -> list[str]:
+    if not found:
+        return ["", "Nothing needs a person."]
+    return ["", "Needs a person:", *(f"- {each.text}" for each in found)]
+
+
+def beat_text(seen: Overview) -> str:
+    """Who leads, and how many stand by."""
+    leader = seen.leader
+    if leader is None:
+        return "nobody leads, and nobody ever did"
+    holder = harmless(leader.holder)
+    if not seen.is_led:
+        return f"nobody leads; {holder} did until {since(leader.expires_at, seen.now)} ago"
+    return f"{holder} leads for {since(leader.since, seen.now)}, {len(seen.standbys)} stand by"
+
+
+def beat_facts(seen: Overview | None) -> dict[str, object] | None:
+    """The same, for JSON."""
+    if seen is None:
+        return None
+    return {
+        "leader": _leader(seen.leader) if seen.is_led else None,
+        "standbys": [_leader(each) for each in seen.standbys],
+        "overdue": _names(seen.overdue),
+        "unreadable": _names(seen.unreadable),
+        "also_sent_by_another_beat": _names(seen.strangers),
+    }
+
+
+def _leader(row: Leader | None) -> dict[str, object] | None:
+    return None if row is None else {"holder": row.holder, "since": row.since}
+
+
+def _names(found: list[Named]) -> list[str]:
+    return [each.name for each in found[:LISTED]]

@@ -1,0 +1,157 @@
+"""``idem sweep``: the sweeper as a process of its own, or one sweep until nothing is due."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from uuid import UUID
+
+from celery import Celery
+from django.db.models import QuerySet
+
+from ... import signals
+from ...ledger import outage
+from ...ledger.moments import database_now
+from ...ledger.stores import LedgerStore
+from ...ledger.stores.upkeep import LONGEST
+from ...models import SWEEPER, IdempotencyKey, Leader
+from ...states import State
+from ...sweeper.hours import count_hours
+from ...sweeper.prune import Tidying
+from ...sweeper.sweep import BITE, Sweep, Swept
+from ...sweeper.thread import Sweeper
+from ..cli.project import project_app
+from ..cli.report import FINDINGS, FINE, Options, Report, Say
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+#: Seconds between two looks for a sweeper that comes back after an outage.
+PACE = 1.0
+
+_SPARED = (
+    "{spared} lease(s) are over and were left to their owners, which may come back after an outage of the"
+    " ledger's database: whose owner does not, the sweepers of the workers free, or a later sweep."
+)
+
+
+def sweep(store: LedgerStore, options: Options, say: Say) -> Report:
+    """Sweep until a signal comes, as one of any number of which one leads; with ``--once`` to the end."""
+    app = project_app()
+    return _once(store, app) if options["once"] else _until_stopped(store, app, say)
+
+
+def _until_stopped(store: LedgerStore, app: Celery, say: Say) -> Report:
+    sweeper = Sweeper(app, database=store.connection.alias)
+
+    def announce(name: str, holder: str, **_kwargs: object) -> None:
+        if name == SWEEPER and holder == sweeper.holder:
+            say("Leads the sweeper.")
+
+    say(f"Sweeps as {sweeper.holder} whenever it leads; SIGTERM or Ctrl-C ends it.")
+    signals.leader_changed.connect(announce)
+    try:
+        with _ended_by_signal(sweeper):
+            sweeper.run()
+    finally:
+        signals.leader_changed.disconnect(announce)
+    return Report({"outcome": "ended", "holder": sweeper.holder}, ["Ended; the lead is free."])
+
+
+@contextmanager
+def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
+    """A thread waits for the signal: a handler would run in the sweeping thread, amid its locks."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)  # also for threads that begin from now on
+
+    def wait() -> None:
+        signal.sigwait(_STOPPING)
+        sweeper.end()
+
+    threading.Thread(target=wait, name="idempotent-stop", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _once(store: LedgerStore, app: Celery) -> Report:
+    """Whoever leads meanwhile: two sweeps at a time take different rows."""
+    freed = sent = waiting = 0
+    sweep, goes_on, calm = Sweep(app), True, _calm(store)
+    while goes_on:
+        held = _tokens(_over(store).filter(lease_seconds__lte=calm))
+        with store.side_connection() as side:
+            swept = sweep.go_on(side, calm=calm)
+        goes_on = swept.goes_on
+        freed += _freed(swept, held)
+        sent += swept.sent
+        waiting += len(swept.unsent)
+    with store.side_connection() as side:
+        count_hours(side)
+    pruned = _tidied(store)
+    lines = [
+        f"Freed {freed} expired lease(s), sent {sent} message(s), deleted {pruned} row(s) past their time."
+    ]
+    spared = _over(store).filter(lease_seconds__gt=calm).count()
+    if spared:
+        lines.append(_SPARED.format(spared=spared))
+    if waiting:
+        lines.append(f"{waiting} message(s) could not be sent: is the broker up? They wait in the ledger.")
+    facts = {"freed": freed, "sent": sent, "pruned": pruned, "waiting": waiting, "spared": spared}
+    return Report(facts, lines, FINDINGS if waiting else FINE)
+
+
+def _tidied(store: LedgerStore) -> int:
+    """How many rows were deleted, until nothing was past its time."""
+    tidying, pruned = Tidying(), 0
+    while True:
+        with store.side_connection() as side:
+            bite = tidying.go_on(side)
+        pruned += bite.deleted
+        if not bite.goes_on:
+            return pruned
+        time.sleep(bite.pause)
+
+
+def _calm(store: LedgerStore) -> int:
+    """The seconds for which the ledger has answered, by the note of the sweepers: longer leases are spared.
+
+    Right after an outage none of them is back yet: where leases are over, one is waited for. Where none
+    comes back none runs, and nobody knows of an outage; this look is no note, or cron would never free a
+    lease there.
+    """
+    end = monotonic() + outage.GAP
+    while True:
+        since, answers = _noted(store)
+        if since is None or answers:
+            return LONGEST if since is None else int(since)
+        if not _over(store).exists():
+            return 0  # what ends in this moment is for the next sweep
+        if monotonic() >= end:
+            return LONGEST
+        time.sleep(PACE)
+
+
+def _noted(store: LedgerStore) -> tuple[float | None, bool]:
+    """For how many seconds sweepers have noted that it answers, None where none ever has; whether they do."""
+    noted = Leader.objects.using(store.connection.alias).filter(name=outage.LEDGER)
+    return store.led_for(outage.LEDGER), noted.filter(expires_at__gt=database_now(store)).exists()
+
+
+def _over(store: LedgerStore) -> QuerySet[IdempotencyKey]:
+    """The keys whose lease is over."""
+    keys = IdempotencyKey.objects.using(store.connection.alias)
+    return keys.filter(state=State.RUNNING, due_at__lte=database_now(store))
+
+
+def _tokens(over: QuerySet[IdempotencyKey]) -> dict[UUID, int]:
+    """Of those that the next bite may free."""
+    return dict(over.order_by("due_at").values_list("digest", "token")[: 2 * BITE])
+
+
+def _freed(swept: Swept, held: dict[UUID, int]) -> int:
+    """A freed key has the next token; another row of the bite keeps its own."""
+    return sum(held.get(row.digest) == row.token - 1 for row in swept.rows)

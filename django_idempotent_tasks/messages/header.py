@@ -1,0 +1,132 @@
+"""The message header ``idempotency``: a call's identity, on its way from where the call was made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ..identity.key import Identity, scope_problem
+from ..identity.text import KEY_TEXT_LENGTH, for_people
+
+#: The message header that carries a call's identity from where it was made.
+HEADER = "idempotency"
+#: How deep others put a call's headers into each other: sentry-sdk and ddtrace fill ``headers["headers"]``,
+#: which Celery then takes for all the headers that there are; a retry of such a message may do so again.
+_PLACES = 3
+
+_VERSION = 1
+#: Longest task id that the ledger can name.
+TASK_ID_LIMIT = 255
+_HEX_DIGEST = re.compile(r"[0-9a-f]{32}")
+_NOT_IN_AN_ID = re.compile(r"[\x00\ud800-\udfff]")
+
+
+def to_header(
+    identity: Identity, *, task_name: str, task_id: str, reserved: bool = False, in_canvas: bool = False
+) -> dict[str, object]:
+    """Return the identity as a message header, bound to this task and this task id.
+
+    ``reserved`` says that the key's row was written when the call was sent; ``in_canvas`` that others
+    wait for what becomes of it.
+    """
+    header: dict[str, object] = {
+        "v": _VERSION,
+        "task": task_name,
+        "id": task_id,
+        "digest": identity.digest.hex,
+        "scope": identity.scope,
+        "key": identity.key_text,
+        "fp": identity.fingerprint and identity.fingerprint.hex,
+    }
+    marks = {"reserved": reserved, "canvas": in_canvas}
+    return header | {name: True for name, is_set in marks.items() if is_set}
+
+
+def from_header(header: object, *, task_name: str, task_id: str) -> Identity | None:
+    """Return the identity that travelled with a message.
+
+    None when there is none for this task and task id: absent, of another version, malformed, or
+    copied from another call by a project that forwards ``self.request.headers``. Never raises.
+    """
+    if not isinstance(header, dict) or not _is_addressed(header, task_name=task_name, task_id=task_id):
+        return None
+    digest, fingerprint, scope, key_text = map(header.get, ("digest", "fp", "scope", "key"))
+    if not (
+        _is_hex(digest)
+        and (fingerprint is None or _is_hex(fingerprint))
+        and (scope is None or (isinstance(scope, str) and scope_problem(scope) is None))
+        and (isinstance(key_text, str) and len(key_text) <= KEY_TEXT_LENGTH)
+    ):
+        return None
+    return Identity(
+        UUID(digest), scope, for_people(str(key_text)), UUID(fingerprint) if fingerprint else None
+    )
+
+
+class Carried(NamedTuple):
+    """The identity that travelled with a message, and its header with the marks in it."""
+
+    identity: Identity
+    header: dict[str, Any]
+
+
+def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
+    """The identity of this very call among a message's headers, wherever others have put it.
+
+    ``message`` is any of: the headers themselves, a request as a dict, ``vars()`` of a request. Celery
+    makes an attribute of each header, and ``request.headers`` of a header named so. None as in
+    :func:`from_header`; never raises.
+    """
+    place = message
+    for _ in range(_PLACES):
+        if not isinstance(place, Mapping):
+            return None
+        header: Any = place.get(HEADER)
+        identity = from_header(header, task_name=task_name, task_id=task_id)
+        if identity is not None:
+            return Carried(identity, header)
+        place = place.get("headers")
+    return None
+
+
+def carry(request: Any, header: dict[str, Any]) -> None:
+    """Let a running request name its identity in both places, for whatever is sent in its name."""
+    vars(request)[HEADER] = header
+    request.headers = {**(request.headers or {}), HEADER: header}
+
+
+def with_identity(headers: object, request: Any, *, task_name: str) -> dict[str, Any]:
+    """Headers of what is sent in a running request's name: its identity, whatever else is in them."""
+    own = carried(vars(request), task_name=task_name, task_id=request.id)
+    given = dict(headers) if isinstance(headers, Mapping) else {}
+    return given if own is None else {**given, HEADER: own.header}
+
+
+def task_id_problem(task_id: object) -> str | None:
+    """What keeps the ledger from naming a call; None when nothing does."""
+    if not isinstance(task_id, str):
+        return f"is a {type(task_id).__qualname__}; give str(...) of it"
+    if len(task_id) > TASK_ID_LIMIT or _NOT_IN_AN_ID.search(task_id):
+        return f"is over {TASK_ID_LIMIT} characters or has a NUL or a lone surrogate in it"
+    return None
+
+
+def is_reserved(header: object) -> bool:
+    """Whether the call's row was written when it was sent."""
+    return isinstance(header, dict) and header.get("reserved") is True
+
+
+def is_in_canvas(header: object) -> bool:
+    """Whether a chain, a group, a chord or a callback sent the call: it gets a real value in any case."""
+    return isinstance(header, dict) and header.get("canvas") is True
+
+
+def _is_addressed(header: dict[object, object], *, task_name: str, task_id: str) -> bool:
+    is_ours = header.get("v") == _VERSION and type(header["v"]) is int  # not True, which equals 1
+    return is_ours and header.get("task") == task_name and header.get("id") == task_id
+
+
+def _is_hex(value: object) -> bool:
+    return isinstance(value, str) and _HEX_DIGEST.fullmatch(value) is not None

@@ -1,0 +1,253 @@
+"""The call as JSON text: what it takes to send the same work again, from a retry or by the sweeper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from celery import Celery
+from kombu import Connection, Producer
+from kombu.utils import json as wire
+
+from ..conf import settings
+from ..identity.lost_keys import lost_key
+from . import header
+from .address import address_of, delayed, moment
+from .masking import masked_reprs
+from .publication import as_stored
+from .turns import Turn, stored, turn_of
+from .unreadable import Unreadable, indented, parsed
+
+VERSION = 1
+_PARTS = ("args", "kwargs", "options")
+
+HEADER = header.HEADER
+#: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
+AGAIN = "again"
+#: Says how often it came back because its transaction was undone for another one.
+CONFLICTS = "conflicts"
+#: Says that the task is not ours: its work is done, for the ledger, once the broker has the message.
+SENT_ONLY = "sent_only"
+
+#: Options that describe one sending and not the work. Work that was accepted does not expire.
+_PASSING = frozenset(
+    {"eta", "countdown", "expires", "producer", "connection", "publisher", "retry", "retry_policy"}
+)
+
+
+#: Where a sending by name would fall back to what the task's class says, also where the call said None.
+_ALWAYS_STATED = ("expires", "time_limit", "soft_time_limit")
+
+#: What a header may be.
+_PLAIN = (str, int, float, list, tuple, dict)
+
+#: Seconds for AMQP: to write the message, and until its confirm.
+_BOUNDS = {"timeout": 2, "confirm_timeout": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One call of a task: arguments and the options of ``apply_async`` that belong to the work."""
+
+    task: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    options: Mapping[str, Any]
+    #: Whether its headers are complete: then nothing of the publishing process is added to them.
+    stamped: bool = False
+
+    @classmethod
+    def of(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """A message without what describes only one sending of it."""
+        kept = {name: value for name, value in options.items() if value is not None and name not in _PASSING}
+        return cls(task, tuple(args or ()), dict(kwargs or {}), kept)
+
+    @classmethod
+    def to_reserve(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """A message that keeps its ``eta`` and ``expires``, which must be moments, until it is claimed."""
+        message = cls.of(task, args, kwargs, options)
+        moments = {name: options[name] for name in ("eta", "expires") if options.get(name) is not None}
+        return replace(message, options={**message.options, **moments})
+
+    @classmethod
+    def as_stamped(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
+        """The same with what its sender stamped on it, which every publication keeps."""
+        return replace(cls.to_reserve(task, args, kwargs, options), stamped=True)
+
+    @property
+    def is_sent_only(self) -> bool:
+        """Whether no worker will claim it."""
+        own = (self.options.get("headers") or {}).get(HEADER)
+        return isinstance(own, dict) and own.get(SENT_ONLY) is True
+
+    @property
+    def turn(self) -> Turn:
+        """Which turn of its call it is."""
+        return turn_of((self.options.get("headers") or {}).get(HEADER), self.options)
+
+    def started(self) -> Message:
+        """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
+        kept = Message.of(self.task, self.args, self.kwargs, self.options)
+        return replace(kept, stamped=self.stamped)
+
+    def with_header(self, header: Mapping[str, Any]) -> Message:
+        """The message with this identity, also where an instrument has copied it."""
+        headers = {**(self.options.get("headers") or {}), HEADER: header}
+        nested = headers.get("headers")
+        if isinstance(nested, Mapping) and HEADER in nested:
+            headers["headers"] = {**nested, HEADER: header}
+        return replace(self, options={**self.options, "headers": headers})
+
+    def has_expired(self, *, now: datetime) -> bool:
+        """Whether it would be thrown away where it arrives."""
+        expires = moment(self.options.get("expires"), tz=now.tzinfo)
+        return expires is not None and expires <= now
+
+    @classmethod
+    def of_request(cls, task: Any, request: Any) -> Message:
+        """The message that a running request was delivered by, as ``Task.signature_from_request`` makes it.
+
+        Without its Signature, which would cost a guarded task more than the identity of its call; and with
+        that identity, wherever it stood in the delivered message.
+        """
+        ignored = vars(request).get("ignore_result")
+        options = request.as_execution_options()
+        options["ignore_result"] = task.ignore_result if ignored is None else ignored
+        options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
+        info = request.delivery_info or {}
+        options["priority"] = info.get("priority")
+        options |= address_of(task.app, info)
+        policy = getattr(task, "idempotency_policy", None)  # a plain task has none
+        options |= {} if policy is None else masked_reprs(policy, request.args, request.kwargs)
+        options["headers"] = {**beside(request), **(options["headers"] or {})}
+        return cls.of(task.name, request.args, request.kwargs, options)
+
+    def encode(self, *, limit: int) -> str | None:
+        """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers).
+
+        Headers have the same limit of their own: what instruments stamp takes no room from the arguments. A
+        stored message is a stamped one: those before had no such mark.
+        """
+        content = {
+            "v": VERSION,
+            **stored(self.turn),  # at the beginning, where a statement finds it
+            "args": list(self.args),
+            "kwargs": dict(self.kwargs),
+            "options": dict(self.options),
+            "stamped": True,
+        }
+        text = _json(content)
+        if text is None or len(text) <= limit:
+            return text
+        headers = len(_json(self.options.get("headers")) or "")
+        return text if headers <= limit and len(text) - headers <= limit else None
+
+    def not_json(self) -> str | None:
+        """The first part that JSON cannot hold, by its name; None when there is none."""
+        parts = {f"argument {place}": value for place, value in enumerate(self.args, start=1)}
+        parts |= {f"argument {name!r}": value for name, value in self.kwargs.items()}
+        parts |= {f"option {name!r}": value for name, value in self.options.items()}
+        return next((name for name, value in parts.items() if not is_json(value)), None)
+
+    @classmethod
+    def decode(cls, task: str, text: str) -> Message:
+        """The message of a stored text. Raises ValueError for one of another version or shape."""
+        try:
+            content = wire.loads(text)
+        except Exception as error:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
+            # Not quoted, nor chained: such an error has parts of the message in it.
+            msg = f"The stored message of {task} cannot be read ({type(error).__name__})."
+            raise ValueError(msg) from None
+        is_ours = isinstance(content, dict) and content.get("v") == VERSION
+        if not is_ours or [type(content.get(part)) for part in _PARTS] != [list, dict, dict]:
+            msg = f"The stored message of {task} is not of version {VERSION}."
+            raise ValueError(msg)
+        args, kwargs, options = map(content.get, _PARTS)
+        return cls(task, args, kwargs, options, stamped=content.get("stamped") is True)
+
+    def publish(
+        self,
+        app: Celery,
+        *,
+        countdown: float = 0,
+        connection: Connection | None = None,
+        producer: Producer | None = None,
+    ) -> None:
+        """Send it, by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
+
+        A stamped message goes out as it is; another one as Celery sends it from this process.
+        """
+        options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
+        if producer is not None:
+            options |= {"producer": producer, "retry": False, **_BOUNDS}
+        elif connection is not None:
+            options |= {"connection": connection, "retry": False, **_BOUNDS}
+        send = as_stored(app) if self.stamped else app.send_task
+        with nullcontext() if is_rpc(app) else unsubscribed(app.backend):
+            send(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+
+
+@contextmanager
+def unsubscribed(backend: Any) -> Iterator[None]:
+    """Inside, sending does not subscribe to the result, on an unbounded connection: whoever waits does it.
+
+    The backend is this thread's own; Celery's flag for the same is the whole process's.
+    """
+    hooks = vars(backend)
+    before = hooks.get("on_task_call")
+    hooks["on_task_call"] = lambda *_args, **_kwargs: None
+    try:
+        yield
+    finally:
+        if before is None:
+            hooks.pop("on_task_call", None)
+        else:
+            hooks["on_task_call"] = before
+
+
+def beside(request: Any) -> dict[str, Any]:
+    """Headers of a delivery that a nested ``headers`` among them hides from ``request.headers``.
+
+    What others have put on the request meanwhile cannot be told from them; objects are left out.
+    """
+    found = request._get_custom_headers(vars(request)) or {}  # noqa: SLF001  as Celery reads them itself
+    # RabbitMQ drops a message that says that it was dead before.
+    return {
+        name: value for name, value in found.items() if isinstance(value, _PLAIN) and "-death" not in name
+    }
+
+
+def stored_text(task: Any, request: Any) -> str | None:
+    """A running request's message as its row keeps it; None where it must not be kept, or cannot."""
+    if task.idempotency_policy.sensitive or request.is_eager:
+        return None
+    return Message.of_request(task, request).encode(limit=settings().max_payload)
+
+
+def _json(value: object) -> str | None:
+    """The text of a value as it is stored; None when it has none, or one that holds less than the value."""
+    try:
+        return str(wire.dumps(value)) if lost_key(value) is None else None
+    except Exception:  # noqa: BLE001  a project's own encoders may raise anything
+        return None
+
+
+def is_json(value: object) -> bool:
+    """Whether a row can hold it."""
+    return _json(value) is not None
+
+
+def is_rpc(app: Celery) -> bool:
+    """Whether results travel to a queue of the sender, which must exist before the message goes out."""
+    return str(app.conf.result_backend or "").startswith("rpc")
+
+
+def pretty(text: str | None) -> str:
+    """A stored text for people; never raises."""
+    try:
+        return indented(parsed(text or "null"))
+    except Unreadable as error:
+        return str(error)

@@ -1,0 +1,229 @@
+"""Builds a reserved call's message where it is sent, with all headers, and publishes nothing.
+
+A class's own ``apply_async``, an app's own ``send_task`` and the receivers of ``before_task_publish`` read
+the sender's tenant, trace and request. So they run here once, with a producer that keeps the message, and
+what they make of it is what the row stores and every later publication sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from celery import Celery, signals
+from celery.utils.saferepr import saferepr
+
+from ..exceptions import ConfigurationError
+from .address import delay_of, delayed
+from .message import Message, is_json, unsubscribed
+
+#: Headers of Celery's own protocol, which it builds from options whenever a message is published.
+_OF_THE_PROTOCOL = frozenset(
+    {
+        *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index", "retries", "timelimit"),
+        *("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "ignore_result"),
+        *("replaced_task_nesting", "stamped_headers", "stamps"),
+    }
+)
+#: The option of ``apply_async`` that such a header, or part of a message of protocol 1, was made from.
+_OPTION_OF = {
+    "shadow": "shadow",
+    "eta": "eta",
+    "expires": "expires",
+    "group": "group_id",
+    "group_index": "group_index",
+    "retries": "retries",
+    "root_id": "root_id",
+    "parent_id": "parent_id",
+    "origin": "origin",
+    "ignore_result": "ignore_result",
+    "replaced_task_nesting": "replaced_task_nesting",
+    "callbacks": "link",
+    "errbacks": "link_error",
+    "chord": "chord",
+    "chain": "chain",
+}
+#: Counts that Celery assumes to be 0 where a message says nothing: not stored.
+_COUNTS = frozenset({"retries", "replaced_task_nesting"})
+#: Options of this one passage through Celery.
+_PASSAGE = frozenset(
+    {
+        *("headers", "router", "connection", "retry", "retry_policy"),
+        *("declare", "timeout", "confirm_timeout"),
+    }
+)
+
+Send = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    args: Any
+    kwargs: Any
+    #: Celery's protocol: its headers, and what follows the arguments in the body.
+    said: dict[str, Any]
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+
+
+class Passage:
+    """One call on its way through Celery: the ``router`` and the ``producer`` that it meets there."""
+
+    def __init__(self, app: Celery, task: str, task_id: str) -> None:
+        self._app = app
+        self._task = task
+        self._task_id = task_id
+        self._routed: dict[str, Any] = {}
+        self._parts: _Parts | None = None
+        #: In eager mode Celery runs a call where it would publish it.
+        self._applied: Message | None = None
+        #: Celery looks for both at its producer.
+        self.serializer = None
+        self.connection = self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``apply_async`` or ``send_task`` has to be given; with a ``connection`` it would publish."""
+        passage = {"producer": self, "router": self, "connection": None}
+        return {**passage, "retry": False, "add_to_parent": False}
+
+    @property
+    def message(self) -> Message:
+        """The call as it would have been published. Raises ConfigurationError where it was not."""
+        found = self._applied or (self._parts and self._published(self._parts))
+        if not found:
+            msg = (
+                f"{self._task}: an apply_async or send_task of the project returned without sending the call."
+                " A reserved call goes out after the commit by itself, so each of them must call super() at"
+                " once, and pass on its options (producer and router among them)."
+            )
+            raise ConfigurationError(msg)
+        if found.options.get("task_id") != self._task_id:
+            msg = (
+                f"{self._task}: an apply_async or send_task of the project changed the task id of a reserved"
+                " call, which its row has. Pass task_id= where the call is made."
+            )
+            raise ConfigurationError(msg)
+        return found
+
+    # -- what Celery asks its router --
+
+    def route(self, options: dict[str, Any], *call: Any) -> dict[str, Any]:
+        """Where the project's routers send it; where they raise, the publication will ask them again."""
+        given = {name: value for name, value in options.items() if name not in _PASSAGE}
+        try:
+            routed = self._app.amqp.router.route(dict(options), *call)
+        except Exception:  # noqa: BLE001  a router is the project's own
+            routed = {**options, "queue": self._app.amqp.default_queue}
+            self._routed = given
+        else:
+            self._routed = self._storable(given, routed)
+        routed.pop("router", None)
+        return dict(routed)
+
+    def _storable(self, given: dict[str, Any], routed: dict[str, Any]) -> dict[str, Any]:
+        """Options that a row can hold: a queue by its name, where the name is enough to find it."""
+        passing = {*given, *_PASSAGE, "queue"}
+        added = {key: value for key, value in routed.items() if key not in passing and is_json(value)}
+        options = {**given, **added}
+        queue = routed.get("queue")
+        name = getattr(queue, "name", "")
+        amqp: Any = self._app.amqp
+        is_found = amqp.queues.get(name) is queue
+        if given.get("queue") is None and amqp.routes and is_found and not options.get("exchange"):
+            options["queue"] = name
+        return options
+
+    # -- what Celery asks its producer --
+
+    @contextmanager
+    def _reraise_as_library_errors(self) -> Iterator[None]:
+        yield
+
+    def publish(self, body: Any, *, headers: Any = None, **sending: Any) -> None:
+        """Keep the message; an event for monitors is none."""
+        headers = dict(headers or {})
+        if isinstance(body, dict) and "args" in body and "id" in body:  # protocol 1
+            said = dict(body)
+            self._parts = _Parts(body["args"], body["kwargs"], said, headers, sending)
+        elif isinstance(body, tuple | list):
+            args, kwargs, embedded = body
+            self._parts = _Parts(args, kwargs, {**embedded, **headers}, headers, sending)
+
+    def _published(self, parts: _Parts) -> Message:
+        said = parts.said
+        options = {**self._routed, "task_id": said["id"], **self._changed(parts.properties)}
+        for name, option in _OPTION_OF.items():
+            if said.get(name) is not None and not (name in _COUNTS and said[name] == 0):
+                options[option] = said[name]
+        options["time_limit"], options["soft_time_limit"] = said.get("timelimit") or (None, None)
+        if said.get("stamped_headers"):
+            options |= {"stamped_headers": said["stamped_headers"], **(said.get("stamps") or {})}
+        options |= self._shown(parts)
+        headers = {name: value for name, value in parts.headers.items() if name not in _OF_THE_PROTOCOL}
+        return self._kept(parts.args, parts.kwargs, {**options, "headers": headers})
+
+    def _changed(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """Properties of the message; how long it lives is computed anew from ``expires``."""
+        fleeting = {"correlation_id", "exchange", "routing_key", "serializer", "compression", "delivery_mode"}
+        fleeting |= _PASSAGE
+        if "expiration" not in self._routed:
+            fleeting.add("expiration")
+        return {name: value for name, value in properties.items() if name not in fleeting}
+
+    def _shown(self, parts: _Parts) -> dict[str, Any]:
+        """How monitors show the arguments, where a receiver has put other words for them."""
+        if not signals.before_task_publish.receivers:
+            return {}
+        amqp: Any = self._app.amqp
+        levels = self._app.conf.task_repr_maxlevels
+        usual = {
+            "argsrepr": saferepr(parts.args, amqp.argsrepr_maxsize, maxlevels=levels),
+            "kwargsrepr": saferepr(parts.kwargs, amqp.kwargsrepr_maxsize, maxlevels=levels),
+        }
+        said = {name: parts.headers[name] for name in usual if name in parts.headers}
+        return {name: text for name, text in said.items() if text != usual[name]}
+
+    # -- eager mode --
+
+    def applied(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> None:
+        """Keep what Celery would run here."""
+        now = self._app.now()
+        kept = {name: value for name, value in options.items() if name not in _PASSAGE - {"headers"}}
+        delay = delay_of(kept, now=self._app.now)
+        if delay:
+            kept["eta"] = now + timedelta(seconds=delay)
+        if isinstance(kept.get("expires"), int | float):
+            kept["expires"] = now + timedelta(seconds=kept["expires"])
+        self._applied = self._kept(args, kwargs, {**_lineage(self._app), **kept})
+
+    def _kept(self, args: Any, kwargs: Any, options: dict[str, Any]) -> Message:
+        return Message.as_stamped(self._task, args, kwargs, options)
+
+
+def stamp(task: Any, send: Send, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]) -> Message:
+    """The message of a call that ``send``, an ``apply_async``, would publish now; it publishes nothing.
+
+    ``before_task_publish`` and ``after_task_publish`` are heard here, once for each call. Raises what the
+    project's own classes raise, and ConfigurationError where they do not send.
+    """
+    passage = Passage(task.app, task.name, task_id)
+    options = delayed(task.app, dict(options), countdown=0)  # Celery takes no shorter one on quorum queues
+    with unsubscribed(task.app.backend):
+        send(args, kwargs, task_id=task_id, **{**options, **passage.options})
+    return passage.message
+
+
+def _lineage(app: Any) -> dict[str, Any]:
+    """Which running task sends this, as ``send_task`` notes it."""
+    parent = app.current_worker_task
+    if parent is None:
+        return {}
+    request = parent.request
+    lineage = {"root_id": request.root_id or request.id, "parent_id": request.id}
+    if app.conf.task_inherit_parent_priority:
+        lineage["priority"] = (request.delivery_info or {}).get("priority")
+    return lineage

@@ -1,0 +1,102 @@
+"""Counts that read a bounded number of index entries, and say so where there are more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count as Counted
+from django.db.models import Min, Q, QuerySet
+
+from ..models import (
+    AnsweredCall,
+    DuplicateAttempt,
+    FailedJob,
+    HourlyCount,
+    IdempotencyKey,
+    OperationState,
+    RedriveOperation,
+)
+from ..states import Category, State
+
+#: Rows that one count looks at.
+CAP = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number, or a bound below it."""
+
+    number: int
+    is_bound: bool = False
+
+    def __str__(self) -> str:
+        return f"at least {self.number:,}" if self.is_bound else f"{self.number:,}"
+
+    def facts(self) -> dict[str, object]:
+        """For JSON."""
+        return {"count": self.number, "at_least": self.is_bound}
+
+
+def capped(number: int) -> Count:
+    """The count of rows that were looked at by ``CAP + 1`` at most."""
+    return Count(min(number, CAP), number > CAP)
+
+
+def total(*counts: Count) -> Count:
+    """Their sum: a bound where one of them is."""
+    return Count(sum(each.number for each in counts), any(each.is_bound for each in counts))
+
+
+def of_state(alias: str, state: State) -> QuerySet[IdempotencyKey]:
+    """The keys of a state that one count looks at, what is due first, from the sweeper's index."""
+    keys = IdempotencyKey.objects.using(alias).filter(state=state)
+    return keys.order_by("due_at")[: CAP + 1]
+
+
+def of_the_dead() -> dict[str, Any]:
+    """What is counted of a state of dead letters: those that nobody has discarded, by category."""
+    kept = Q(discarded_at__isnull=True)
+    numbers = {each.name: Counted("state", filter=kept & Q(category=each)) for each in Category}
+    return numbers | {"kept": Counted("state", filter=kept), "oldest": Min("finished_at", filter=kept)}
+
+
+def past_their_time(alias: str, state: State, now: datetime) -> Count:
+    """Finished keys of a state that the next prune deletes."""
+    return _count(IdempotencyKey.objects.using(alias).filter(state=state, due_at__lte=now).order_by("due_at"))
+
+
+def answered_past_their_time(alias: str, now: datetime) -> Count:
+    """Answers of replaced calls that the next prune deletes."""
+    return _count(AnsweredCall.objects.using(alias).filter(due_at__lte=now).order_by("due_at"))
+
+
+def failed_jobs_past_their_time(alias: str, before: datetime) -> Count:
+    """Failed jobs that the next prune deletes."""
+    old = FailedJob.objects.using(alias).filter(at__lte=before).order_by("at")
+    return capped(old.values("at")[: CAP + 1].count())
+
+
+def duplicates_past_their_time(alias: str, before: datetime) -> Count:
+    """Summed duplicate attempts that the next prune deletes: ids grow with time, the oldest come first."""
+    oldest = DuplicateAttempt.objects.using(alias).filter(summed=True).order_by("id")[: CAP + 1]
+    moments = list(oldest.values_list("at", flat=True))
+    return Count(sum(at <= before for at in moments[:CAP]), len(moments) > CAP and moments[CAP] <= before)
+
+
+def redrives_past_their_time(alias: str, before: datetime) -> Count:
+    """Redrive operations that the next prune deletes."""
+    ended = RedriveOperation.objects.using(alias).exclude(state=OperationState.RUNNING)
+    return capped(ended.filter(finished_at__lte=before).values("id")[: CAP + 1].count())
+
+
+def hourly_past_their_time(alias: str, before: datetime) -> Count:
+    """Hourly counts that the next prune deletes."""
+    old = HourlyCount.objects.using(alias).filter(hour__lte=before).order_by("hour")
+    return capped(old.values("hour")[: CAP + 1].count())
+
+
+def _count(rows: QuerySet[Any]) -> Count:
+    # Only columns of the index, so that the table itself is not read.
+    return capped(rows.values("due_at")[: CAP + 1].count())

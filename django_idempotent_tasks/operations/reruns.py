@@ -1,0 +1,87 @@
+"""Failed calls of plain Celery tasks, sent again: once each, for no key guards them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from celery import Celery
+
+from ..ledger.stores import LedgerStore
+from ..messages.message import Message
+from ..messages.relay import bounded_connection, collapse
+from ..models import FailedJob
+from ..states import State
+
+#: What tied the failed call to others: whoever waited for it has had its failure.
+_TIES = frozenset(
+    {
+        "task_id",
+        "retries",
+        "expires",
+        "root_id",
+        "parent_id",
+        "group_id",
+        "group_index",
+        "chord",
+        "reply_to",
+        "replaced_task_nesting",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """The new call's id; ``problem`` says why there is none and what to do instead."""
+
+    task_id: str = ""
+    problem: str = ""
+
+
+def rerun(app: Celery, store: LedgerStore, job: FailedJob) -> Rerun:
+    """Send the call of a failed plain task, as ``job`` was read, under a new task id.
+
+    Of two who do it at the same time one is refused. The rest of its chain follows; a group or chord
+    that it was part of has ended, and does not count it.
+    """
+    message = _anew(job)
+    if isinstance(message, str):
+        return Rerun(problem=message)
+    rows = FailedJob.objects.using(store.connection.alias).filter(pk=job.pk, digest__isnull=True)
+    # The token counts the reruns: by the state alone two would pass who do it once more.
+    seen = (
+        rows.filter(state=job.state, token__isnull=True)
+        if job.token is None
+        else rows.filter(state=job.state, token=job.token)
+    )
+    if not seen.update(state=State.PENDING, token=(job.token or 0) + 1):
+        return Rerun(problem="somebody else has just rerun it, or it was pruned: look again")
+    try:
+        _publish(app, message)
+    except Exception as error:  # noqa: BLE001  every transport has its own errors
+        rows.update(state=job.state)
+        return Rerun(problem=f"the broker did not take it ({error!r}): try again")
+    return Rerun(task_id=str(message.options["task_id"]))
+
+
+def _anew(job: FailedJob) -> Message | str:
+    """Its message as that of a new call, or why there is none."""
+    if job.digest is not None:
+        return "its task has a key: redrive the dead letter"
+    if job.message is None:
+        return "its call is not stored (arguments that are not JSON, or above MAX_PAYLOAD)"
+    try:
+        message = Message.decode(job.task, job.message)
+    except ValueError as error:
+        return str(error)
+    kept = {name: value for name, value in message.options.items() if name not in _TIES}
+    return replace(message, options=kept | {"task_id": str(uuid4())})
+
+
+def _publish(app: Celery, message: Message) -> None:
+    connection = bounded_connection(app)
+    try:
+        connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+        message.publish(app, connection=connection)
+    finally:
+        collapse(connection)

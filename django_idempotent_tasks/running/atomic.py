@@ -1,0 +1,116 @@
+"""Deliveries of atomic tasks: claim and run in one transaction, begun again while the claim is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import Error as DatabaseError
+from django.db import transaction
+
+from ..ledger.atomic import ANY_TOKEN, AtomicLedger
+from ..ledger.rules import Step
+from ..ledger.values import Call, Claim, Claimed, Grant, Refusal, Waiting
+from ..messages.message import AGAIN
+from ..states import Reason
+from .atomic_attempt import PACE, AtomicAttempt, DatabaseGone
+from .delivery import Delivery
+from .endings import struck_by
+
+#: How often a transaction is begun whose claim the database refuses (a dead connection, a conflict of
+#: isolation), before the message goes back. Nothing of the body has run then.
+TRIES = 3
+
+_STARTS = frozenset({Step.INSERT, Step.OPEN, Step.REOPEN})
+
+
+class AtomicDelivery(Delivery):
+    """Claim and run in one transaction."""
+
+    ledger: AtomicLedger
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.ledger = AtomicLedger(self.ledger.store, self.policy)
+        self.watch.leave(self.ledger.store.connection.alias)
+
+    def _claim_and_run(self, call: Call, owner: str) -> Any:
+        try:
+            self.watch.begin()
+            ran = self._tried(call, owner)
+        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
+            return self._struck(call, owner, error)
+        if not isinstance(ran, AtomicAttempt):
+            return self._answer(call, ran)
+        return self._outcome(ran)
+
+    def _outcome(self, attempt: AtomicAttempt) -> Any:
+        try:
+            return attempt.outcome()
+        except DatabaseGone as gone:
+            self._store_is_down(gone.__cause__)
+
+    def _tried(self, call: Call, owner: str) -> AtomicAttempt | Refusal:
+        """One transaction, begun again while the database refuses its claim."""
+        first = self._first_step()
+        for left in reversed(range(TRIES)):
+            try:
+                return self._counted(call, owner) or self._transaction(call, owner, first)
+            except DatabaseError as error:
+                if self.in_transaction:
+                    raise
+                if (struck := struck_by(error)) is not error:
+                    raise struck from error
+                self.ledger.store.connection.close()
+                if not left:
+                    self._store_is_down(error)
+            first = Step.WAIT
+        raise AssertionError  # the last round returns or raises
+
+    def _transaction(self, call: Call, owner: str, first: Step) -> AtomicAttempt | Refusal:
+        attempt: AtomicAttempt | None = None
+        alias = self.ledger.store.connection.alias
+        try:
+            with transaction.atomic(using=alias, durable=not self.in_transaction):
+                outcome = self.ledger.claim(call, owner=owner, first=first)
+                if not isinstance(outcome, Claimed):
+                    return outcome
+                attempt = self._attempt(outcome.claim)
+                attempt.run_inside(self.args, self.kwargs)
+        except BaseException as error:
+            if attempt is None:
+                raise
+            attempt.error = error  # of the body or the commit: settled now that the transaction is over
+        return attempt
+
+    def _attempt(self, claim: Claim) -> AtomicAttempt:
+        return AtomicAttempt(
+            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        )
+
+    def _counted(self, call: Call, owner: str) -> Refusal | None:
+        """Before a redelivered copy starts, count that start; what it gets if it cannot start."""
+        if not self._is_redelivered() or self.in_transaction or self.ledger.counted is not None:
+            return None
+        self._mark_copies()
+        entry, verdict = self.ledger.look(call, owner)
+        if verdict.step not in _STARTS:
+            return self.ledger.refusal(verdict, entry, call)
+        token = self.ledger.count_start(self._stored(call), entry)
+        if token is None:
+            return Waiting(PACE)
+        self.ledger = replace(self.ledger, counted=token)
+        return None
+
+    def _mark_copies(self) -> None:
+        """What is sent in place of this message is a redelivery as well: its start is counted too."""
+        self.travels_as({**self.header, AGAIN: True})
+
+    def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
+        """A signal struck before the body began: the call ends as if it had struck at its first line."""
+        if self.in_transaction:
+            raise error
+        attempt = self._attempt(Claim(call, owner, Grant(0, 1, 0, 0, Reason.NONE), self.policy.lease))
+        attempt.settlement.seen, attempt.error = ANY_TOKEN, error
+        return self._outcome(attempt)

@@ -1,0 +1,97 @@
+"""Ends an atomic claim whose transaction was rolled back: recorded after it, since nothing of it is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
+from django.db import Error as DatabaseError
+
+from .. import signals
+from ..conf import settings
+from ..ledger.atomic import AtomicLedger, Recorded, Untold
+from ..ledger.failures import failure_of
+from ..ledger.ledger import Ledger
+from ..ledger.values import Claim
+from ..messages.message import stored_text
+from ..signals import announce
+from ..states import Category, State
+from .settlement import Settlement, Verb
+
+#: Seconds after which a child that was told to end knows that no hard time limit kills it.
+SPARED = 0.25
+
+
+class AtomicSettlement(Settlement):
+    """The ways in which an attempt ends whose transaction was rolled back: recorded after it."""
+
+    ledger: AtomicLedger
+    #: The token of the row before this attempt.
+    seen: int
+    #: Whether the body ended the transaction itself, perhaps with a commit.
+    ended_inside = False
+
+    def look_for_a_commit(self) -> None:
+        """See whether the body committed its claim by itself, where no driver tells (MySQL)."""
+        if self.in_caller_transaction or self.ended_inside:
+            return
+        with suppress(DatabaseError):  # a connection that broke has committed nothing
+            entry = self.row()
+            self.ended_inside = (
+                entry is not None and entry.state is State.SUCCEEDED and entry.owner == self.claim.owner
+            )
+
+    def release(self) -> None:
+        """Take a counted start back; another one has left nothing that could be given back.
+
+        Celery's hard time limit tells a child to end, and kills it 0.1 s later: that start stays counted.
+        """
+        self.began = True
+        if self.ledger.counted is not None:
+            if terminate_handler_fired():
+                time.sleep(SPARED)
+            super().release()
+
+    def crash(self, error: BaseException) -> None:
+        """Count a connection that died under the body, as a worker that did; a counted start was before."""
+        if self.ledger.counted is not None:
+            return
+        failure = failure_of(
+            error, task=self.task.name, category=Category.RETRYABLE, worker=self.request.hostname
+        )
+
+        def die(ledger: Ledger, claim: Claim) -> bool:
+            republish = settings().republish_after
+            return ledger.store.free_dead(
+                claim.digest, owner_prefix=claim.owner, republish=republish, failure=failure
+            )
+
+        self._carry(die)
+
+    def _carry(self, verb: Verb) -> bool:
+        # Only here is the message needed: a body that commits leaves none.
+        call = replace(self.claim.call, message=stored_text(self.task, self.request))
+        with self._outside() as ledger:
+            recorded = ledger.record(
+                call,
+                owner=self.claim.owner,
+                seen=self.seen,
+                settle=lambda claim: verb(ledger, claim),
+                committed=self.ended_inside,
+            )
+        return recorded is Recorded.DONE
+
+    @contextmanager
+    def _outside(self) -> Iterator[AtomicLedger]:
+        """The ledger on a connection whose transaction the failed body does not end."""
+        if not self.in_caller_transaction or self.request.is_eager:
+            yield self.ledger
+            return
+        untold: list[Untold] = []
+        with self.ledger.store.side_connection() as store:
+            yield replace(self.ledger, store=store, untold=untold)
+        for name, sender, arguments in untold:
+            announce(getattr(signals, name), sender=sender, using=None, **arguments)

@@ -1,0 +1,80 @@
+"""Decides what an error means for its call: our exceptions, ``classify``, the lists, then Celery's rules."""
+
+from __future__ import annotations
+
+import logging
+
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+
+from ..conf.options import Policy
+from ..errors.raised import is_a, is_shutdown, name_of, shown
+from ..exceptions import ManualReview, PermanentError, TransientError
+from ..ledger.failures import traceback_of
+from ..states import Category, Reason
+
+#: Errors of the program or its arguments: what fails like that fails again. Only for what is shown.
+_MISTAKES = (
+    TypeError,
+    AttributeError,
+    NameError,
+    ImportError,
+    NotImplementedError,
+    AssertionError,
+    SyntaxError,
+    ValidationError,
+    ImproperlyConfigured,
+)
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+_OURS = (
+    (PermanentError, Category.FATAL),
+    (TransientError, Category.RETRYABLE),
+    (ManualReview, Category.MANUAL_REVIEW),
+)
+
+
+def category_of_error(error: BaseException, policy: Policy) -> Category | None:
+    """The category by the first rule that knows the error; None leaves it to Celery's own rules."""
+    for kind, category in _OURS:
+        if is_a(error, kind):
+            return category
+    return _by_classifier(error, policy) or _by_lists(error, policy)
+
+
+def category_shown(error: BaseException, reason: Reason) -> Category:
+    """The category that is shown of a failure; ``reason`` alone decides what happens to its key."""
+    if reason is Reason.IN_DOUBT:
+        return Category.MANUAL_REVIEW
+    if reason in {Reason.RETRIES_USED_UP, Reason.RETRY_ASKED} and not is_a(error, *_MISTAKES):
+        return Category.RETRYABLE
+    return Category.FATAL
+
+
+def _by_classifier(error: BaseException, policy: Policy) -> Category | None:
+    """The project's own function; one that fails decides nothing, since the task's error matters more."""
+    if policy.classify is None:
+        return None
+    category = None
+    try:
+        category = policy.classify(error)
+        return None if category is None else Category(category)  # type: ignore[arg-type]
+    except BaseException as own:
+        if is_shutdown(own):
+            raise
+        if category is None:
+            logger.error("classify failed on %s\n%s", name_of(error), traceback_of(own))  # noqa: TRY400
+        else:
+            logger.error("classify returned %s; return a Category or None", shown(category)[:200])  # noqa: TRY400
+        return None
+
+
+def _by_lists(error: BaseException, policy: Policy) -> Category | None:
+    if is_a(error, *policy.permanent_errors):
+        return Category.FATAL
+    if is_a(error, *policy.transient_errors):
+        return Category.RETRYABLE
+    if is_a(error, *policy.review_errors):
+        return Category.MANUAL_REVIEW
+    return None

@@ -1,0 +1,235 @@
+"""One delivery: which call it is, and the answer where its body is not run."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from celery import states as celery_states
+from celery.exceptions import Ignore
+from django.db import Error as DatabaseError
+
+from ..conf.options import Policy
+from ..exceptions import DuplicateTask, InvalidKey, KeyMismatch, RecordedError, StoreDown
+from ..ledger.encoding import decode_error
+from ..ledger.ledger import Ledger
+from ..ledger.misnamed import Misnamed
+from ..ledger.owner import new_owner
+from ..ledger.rules import COMPLETED, IN_PROGRESS, MISMATCH, Step
+from ..ledger.stores import get_store
+from ..ledger.stores.absent import remedy
+from ..ledger.values import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
+from ..messages.header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
+from ..messages.message import AGAIN, stored_text
+from ..messages.turns import turn_of
+from ..states import Reason, State
+from .handlers import mark_answered
+from .leftovers import Watch
+from .replay import replay
+from .reschedule import come_back, give_back
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: A duplicate that waits for a result asks again after at most this many seconds.
+LONGEST_REPLAY_WAIT = 5.0
+
+
+def is_redelivered(info: Any, header: Any) -> bool:
+    """Whether an earlier delivery of this message may have been started."""
+    return bool((info or {}).get("redelivered") or (isinstance(header, dict) and header.get(AGAIN)))
+
+
+class Delivery(ABC):
+    """One message in a worker, or one eager call."""
+
+    def __init__(self, task: Any, policy: Policy, args: Any, kwargs: Any) -> None:
+        self.task = task
+        self.policy = policy
+        self.args = args
+        self.kwargs = kwargs
+        self.request = task.request
+        #: The call's identity as it travels, with the marks in it.
+        self.header: dict[str, Any] = {}
+        self.ledger = Ledger(get_store(), policy)
+        self.in_transaction = self.ledger.store.connection.in_atomic_block
+        #: Says what the body leaves open.
+        self.watch = Watch(self.ledger.store.connection, is_eager=bool(self.request.is_eager))
+
+    def perform(self) -> Any:
+        """The result, or what Celery has to see is raised."""
+        if not self.in_transaction:
+            # Django's look at a kept connection, CONN_HEALTH_CHECKS: the claim replaces one that has died.
+            self.ledger.store.connection.health_check_done = True  # type: ignore[attr-defined]  # no stub
+        call = self._call()
+        try:
+            try:
+                return self._claim_and_run(call, new_owner())
+            except Misnamed as found:
+                return self._claim_and_run(self._put_right(call, found), new_owner())
+        except KeyMismatch as error:
+            if error.task_id == call.task_id:
+                self._note_mismatch(call)
+            raise
+
+    @abstractmethod
+    def _claim_and_run(self, call: Call, owner: str) -> Any:
+        """Run the body under its claim, or answer why not."""
+
+    def _first_step(self) -> Step:
+        """What saves a statement: most likely the key is new, or reserved, or known already."""
+        if self.request.retries > 0 or self._is_redelivered():
+            return Step.WAIT
+        return Step.RESERVED if is_reserved(self.header) else Step.INSERT
+
+    def _is_redelivered(self) -> bool:
+        return is_redelivered(self.request.delivery_info, self.header)
+
+    def _answer(self, call: Call, outcome: Refusal) -> Any:
+        mark_answered(self.request)
+        match outcome:
+            case Waiting(seconds):
+                return self._come_back(seconds)
+            case Answered(answer):
+                return self._recall(answer)
+            case Refused() as refused:
+                return self._refused(call, refused)
+            case OutOfDate():
+                logger.info("%s: an out-of-date copy was dropped; the ledger has a later one", self.task.name)
+                raise Ignore
+
+    # -- identity --
+
+    def _call(self) -> Call:
+        """What is delivered; raises :class:`InvalidKey` for what has no identity."""
+        task_id = self.request.id
+        problem = task_id_problem(task_id)
+        if problem is not None:
+            msg = f"A task id of {self.task.name} {problem}."
+            raise InvalidKey(msg)
+        call = self._named(task_id)
+        return call if self.request.is_eager else replace(call, turn=turn_of(self.header, vars(self.request)))
+
+    def _named(self, task_id: str) -> Call:
+        """The call under the identity that travelled with its message, or one that is computed here.
+
+        Either travels on: retries, copies and what the sweeper sends again name the same key.
+        """
+        task = self.task.name
+        own = carried(vars(self.request), task_name=task, task_id=task_id)
+        if own is not None:
+            self.travels_as(own.header)
+            return Call(own.identity, task, task_id, None)
+        identity = self.task.idempotency_identity(self.args, self.kwargs, task_id=task_id)
+        self.travels_as(to_header(identity, task_name=task, task_id=task_id))
+        return Call(identity, task, task_id, None, named_here=not self.request.is_eager)
+
+    def _put_right(self, call: Call, found: Misnamed) -> Call:
+        """The call under the key that it was accepted under, which its message no longer says."""
+        logger.warning(
+            "%s (%s) arrived without its identity; the ledger knows its key by the task id. Something on"
+            " its way drops the message header 'idempotency'.",
+            call.task,
+            call.task_id,
+        )
+        identity = found.call.identity
+        self.travels_as(to_header(identity, task_name=call.task, task_id=call.task_id, reserved=True))
+        return replace(call, identity=identity, named_here=False)
+
+    def travels_as(self, header: dict[str, Any]) -> None:
+        """Let this header go with whatever is sent in this message's place."""
+        self.header = header
+        carry(self.request, header)
+
+    def _note_mismatch(self, call: Call) -> None:
+        logger.warning(
+            "%s (%s) named the key %s of another task or scope, and was refused",
+            call.task,
+            call.task_id,
+            call.identity.digest,
+        )
+        self._record(call, Refused(MISMATCH, "", Answer(State.PENDING, Reason.NONE, None), None))
+
+    def _stored(self, call: Call) -> Call:
+        """The call with its message, to be sent again, where that may be kept."""
+        return replace(call, message=stored_text(self.task, self.request))
+
+    def _store_is_down(self, error: BaseException | None) -> NoReturn:
+        """Never acknowledged, never run unguarded, retries untouched."""
+        self.ledger.store.connection.close()
+        msg = f"{self.task.name}: {_trouble(error, self.ledger.store.connection.alias)}"
+        if self.request.is_eager:
+            raise StoreDown(msg) from error
+        logger.error("%s Its message goes back to the queue.", msg)
+        if self.policy.on_store_down == "retry":
+            time.sleep(random.uniform(1.0, 5.0))
+        give_back(self.task, f"StoreDown: {msg}")
+
+    # -- not now --
+
+    def _come_back(self, seconds: float) -> NoReturn:
+        if self.request.is_eager:
+            msg = f"{self.task.name}: its key is held by another process."
+            raise DuplicateTask(msg, reason=IN_PROGRESS)
+        come_back(self.task, seconds=seconds)
+
+    # -- answers --
+
+    def _recall(self, answer: Answer) -> Any:
+        """This very call ended earlier: the same end again, without running the body."""
+        if answer.state is State.CANCELLED:
+            self._cancelled()
+        if answer.state is State.SUCCEEDED:
+            return replay(self.task, answer)
+        raise self._recorded(answer)
+
+    def _recorded(self, answer: Answer) -> RecordedError:
+        return RecordedError(f"{self.task.name} ended earlier with {decode_error(answer.result)}")
+
+    def _cancelled(self) -> NoReturn:
+        if not self.request.is_eager:
+            self.task.update_state(state=celery_states.REVOKED)
+        raise Ignore
+
+    # -- duplicates --
+
+    def _refused(self, call: Call, refused: Refused) -> Any:
+        if self.policy.on_duplicate == "replay" or self._in_canvas():
+            if refused.reason == IN_PROGRESS:
+                return self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
+            self._record(call, refused)
+            if refused.reason == COMPLETED:
+                return replay(self.task, refused.answer)
+            raise self._recorded(refused.answer)
+        self._record(call, refused)
+        if self.policy.on_duplicate == "raise":
+            msg = f"{self.task.name} {call.identity.key_text!r}: {refused.reason} as call {refused.holder}."
+            raise DuplicateTask(msg, reason=refused.reason, task_id=refused.holder)
+        return {
+            "status": "skipped",
+            "reason": refused.reason,
+            "key": call.identity.key_text,
+            "task_id": refused.holder,
+        }
+
+    def _in_canvas(self) -> bool:
+        """Whether others wait for this message: a canvas must finish with real values."""
+        request = self.request
+        waiting = (request.chord, request.chain, request.group, request.callbacks, request.errbacks)
+        return any(waiting) or is_in_canvas(self.header)
+
+    def _record(self, call: Call, refused: Refused) -> None:
+        """The audit row must not change an outcome: without it the duplicate is refused all the same."""
+        try:
+            self.ledger.refuse(call, place="worker", reason=refused.reason, holder=refused.holder)
+        except DatabaseError:
+            logger.warning("%s: a refused duplicate could not be recorded", self.task.name)
+
+
+def _trouble(error: BaseException | None, alias: str) -> str:
+    if said := remedy(error, alias):
+        return f"the ledger refused a statement ({error}). {said}"
+    return f"the ledger's database did not answer ({error})."

@@ -1,0 +1,49 @@
+"""``self.idempotency`` of a guarded run: what a body may know of its attempt, and ask of it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..states import Reason
+from .context import Done, downstream_key
+
+
+class Handle:
+    """See :class:`~.context.Idempotency`; what differs between the modes is the attempt's to say."""
+
+    def __init__(self, attempt: Any) -> None:
+        self._attempt = attempt
+        claim = attempt.claim
+        self.key = claim.call.identity.key_text
+        self.scope = claim.call.identity.scope
+        self.token = claim.token
+        self.attempt = claim.grant.attempts
+        self.previous_attempt_died = claim.grant.reason is Reason.OWNER_DIED
+
+    @property
+    def lost(self) -> bool:
+        """Whether another one has the key, or may have it: the lease is over and the ledger does not answer.
+
+        Never false again: an attempt that was told so cannot complete, and runs again where it could have.
+        """
+        return bool(self._attempt.tells_lost())
+
+    def downstream_key(self, purpose: str) -> str:
+        """The same in every attempt of this work."""
+        claim = self._attempt.claim
+        return downstream_key(claim.digest, claim.grant.generation, purpose)
+
+    def external(self) -> AbstractContextManager[None]:
+        """Around an effect outside the database."""
+        found: AbstractContextManager[None] = self._attempt.outside()
+        return found
+
+    def complete(self) -> AbstractContextManager[Done]:
+        """A transaction whose commit also completes the key."""
+        found: AbstractContextManager[Done] = self._attempt.completing()
+        return found
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """How far the body is."""
+        self._attempt.report(done, total, note)

@@ -1,0 +1,244 @@
+"""One daemon thread a process renews all leases that it holds, and writes how far their bodies are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from django.db import Error as DatabaseError
+
+from ..ledger.stores import LedgerStore
+from ..ledger.values import Claim, Entry
+from ..states import State
+from .line import Line
+from .progress import Progress
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: A beat every quarter of the lease: three may fail before it is over.
+BEATS_PER_LEASE = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A lease of this process. ``renewed`` is when its last successful renewal began (monotonic)."""
+
+    claim: Claim
+    on_lost: Callable[[], None]
+    on_doubt: Callable[[bool], None]
+    renewed: float
+    tried: float
+    lost: bool = False
+    doubted: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def next_beat(self) -> float:
+        return self.tried + self.claim.lease / BEATS_PER_LEASE
+
+    @property
+    def deadline(self) -> float:
+        return self.renewed + self.claim.lease
+
+    def lose(self) -> None:
+        """Somebody else has the key, for good."""
+        if not self.lost:
+            self.lost = True
+            self.on_lost()
+
+    def doubt(self, *, doubted: bool) -> None:
+        """Whether the lease is over, for all that this process knows."""
+        if doubted is not self.doubted:
+            self.doubted = doubted
+            self.on_doubt(doubted)
+
+
+class Heart:
+    """Renews from the first quarter of a lease on, so that short tasks never pay for a beat."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held: set[_Held] = set()
+        self._wakes: float | None = None
+        self._thread: threading.Thread | None = None
+        self._line = Line()
+
+    @contextmanager
+    def holding(
+        self,
+        claim: Claim,
+        on_lost: Callable[[], None],
+        on_doubt: Callable[[bool], None],
+        progress: Progress,
+    ) -> Iterator[None]:
+        """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken.
+
+        ``on_doubt`` is told when it runs out while the ledger cannot be asked, and when it is renewed then.
+        """
+        now = time.monotonic()
+        held = _Held(claim, on_lost, on_doubt, renewed=now, tried=now, progress=progress)
+        try:
+            try:
+                self._take(held)
+                yield
+            finally:
+                self._let_go(held)
+        finally:
+            # A signal may have struck inside the first: no heart beats for an attempt that is over.
+            self._let_go(held)
+
+    def _take(self, held: _Held) -> None:
+        with self._changed:
+            self._held.add(held)
+            self._start()
+            if self._wakes is None or self._wakes > held.next_beat:
+                self._changed.notify()  # it sleeps for longer than this lease allows
+
+    def _let_go(self, held: _Held) -> None:
+        with self._changed:
+            self._held.discard(held)
+
+    def stay_connected(self) -> None:
+        """Keep a connection from now on, for as long as the process lives."""
+        self._line.keep()
+
+    def hurry(self, progress: Progress) -> None:
+        """There is something to write, perhaps sooner than the next beat."""
+        with self._changed:
+            due = progress.due
+            if due is not None and (self._wakes is None or self._wakes > due):
+                self._changed.notify()
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="idempotent-heartbeat", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            renewable, telling = self._wait()
+            if renewable:
+                self._beat(renewable)
+            if telling:
+                self._tell(telling)
+
+    def _wait(self) -> tuple[list[_Held], list[_Held]]:
+        """Sleep until a beat or a word is due; what to renew and to write then.
+
+        The lock is never held across a statement.
+        """
+        with self._changed:
+            while True:
+                live = [held for held in self._held if not held.lost]
+                now = time.monotonic()
+                beat = min((held.next_beat for held in live), default=None)
+                words = {held: due for held in live if (due := held.progress.due) is not None}
+                telling = [held for held, due in words.items() if due <= now]
+                if telling or (beat is not None and beat <= now):
+                    return live if beat is not None and beat <= now else [], telling
+                self._wakes = min([*words.values(), *([] if beat is None else [beat])], default=None)
+                self._changed.wait(None if self._wakes is None else self._wakes - now)
+
+    def _tell(self, due: list[_Held]) -> None:
+        """Write how far the bodies are. What the database does not take now is tried again later.
+
+        Who has lost its key, or was cancelled, hears of it here before its next beat.
+        """
+        try:
+            with self._line.store() as store:
+                for held in due:
+                    if not held.progress.write(store, held.claim):
+                        self._look(store, held)
+        except Exception as error:
+            if not isinstance(error, DatabaseError):
+                logger.exception("Progress was not written")
+            for held in due:
+                held.progress.put_off()
+
+    def _beat(self, due: list[_Held]) -> None:
+        began = time.monotonic()
+        for held in due:
+            held.tried = began
+        try:
+            self._renew(due, began)
+        except Exception as error:
+            if not isinstance(error, DatabaseError):
+                logger.exception("A heartbeat failed")
+            for held in due:
+                self._after_failure(held, began)
+
+    def _renew(self, due: list[_Held], began: float) -> None:
+        with self._line.store() as store:
+            renewed = store.renew([held.claim for held in due])
+            for held in due:
+                if held.claim.digest in renewed:
+                    held.renewed = began
+                    held.doubt(doubted=False)
+                else:
+                    self._look(store, held)
+
+    def _look(self, store: LedgerStore, held: _Held) -> None:
+        if self._was_lost(store.read(held.claim.digest, task_id=held.claim.call.task_id), held):
+            held.lose()
+
+    @staticmethod
+    def _was_lost(entry: Entry | None, held: _Held) -> bool:
+        """Taken by another, or gone.
+
+        A row that a completion has locked is not lost, nor is one that this claim itself has just
+        settled: a settlement keeps the token. Nor is one whose lease is over, while nobody has taken it.
+        """
+        if entry is None or entry.token != held.claim.token:
+            return True
+        return entry.state is State.RUNNING and entry.owner != held.claim.owner
+
+    @staticmethod
+    def _after_failure(held: _Held, began: float) -> None:
+        """The database did not answer: beat again soon, also when the lease has run out.
+
+        Whoever comes back before another has taken the key still has it.
+        """
+        held.tried = began - held.claim.lease / BEATS_PER_LEASE + min(1.0, held.claim.lease / 12)
+        if time.monotonic() >= held.deadline:
+            held.doubt(doubted=True)
+
+
+_heart = Heart()
+#: Never let go: a driver would say goodbye on a connection that is the parent's.
+_inherited: list[Heart] = []
+
+
+def holding(
+    claim: Claim, on_lost: Callable[[], None], on_doubt: Callable[[bool], None], progress: Progress
+) -> AbstractContextManager[None]:
+    """Keep ``claim`` alive on this process's heart, and write its ``progress``; a context manager."""
+    return _heart.holding(claim, on_lost, on_doubt, progress)
+
+
+def stay_connected() -> None:
+    """Let this process's heart keep a connection of its own, opened before any body can need it.
+
+    Where many bodies share a process (greenlets, threads), each with a connection of its own, they may take
+    all that the server has: the heart of them all would find none.
+    """
+    _heart.stay_connected()
+
+
+def hurry(progress: Progress) -> None:
+    """Write this ``progress`` as soon as its pace allows."""
+    _heart.hurry(progress)
+
+
+def _new_heart() -> None:
+    """Threads do not survive a fork, but the locks they held do: a child begins with a heart of its own."""
+    global _heart  # noqa: PLW0603  one heart a process is the point
+    _inherited.append(_heart)
+    _heart = Heart()
+
+
+os.register_at_fork(after_in_child=_new_heart)

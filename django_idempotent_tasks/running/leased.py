@@ -1,0 +1,89 @@
+"""Deliveries of leased tasks: the claim commits first, then the body runs under a lease."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import Error as DatabaseError
+
+from ..exceptions import OuterTransaction
+from ..ledger.rules import Step
+from ..ledger.values import Call, Claim, Claimed, Grant, Outcome
+from ..states import State
+from .delivery import Delivery
+from .leased_attempt import LeasedAttempt
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+class LeasedDelivery(Delivery):
+    """Claim, then run."""
+
+    def _claim_and_run(self, call: Call, owner: str) -> Any:
+        if self.in_transaction and not self.request.is_eager:
+            msg = f"{self.task.name} is leased and cannot start inside an open transaction."
+            raise OuterTransaction(msg)
+        call = self._stored(call)
+        try:
+            self.watch.begin()
+            outcome = self._claim(call, owner)
+            if isinstance(outcome, Claimed):
+                return self._run(outcome.claim)
+            return self._answer(call, outcome)
+        except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
+            return self._struck(call, owner, error)
+
+    def _run(self, claim: Claim) -> Any:
+        return self._attempt(claim).run(self.args, self.kwargs)
+
+    def _attempt(self, claim: Claim) -> LeasedAttempt:
+        return LeasedAttempt(
+            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        )
+
+    def _claim(self, call: Call, owner: str) -> Outcome:
+        """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
+        try:
+            return self.ledger.claim(call, owner=owner, first=self._first_step())
+        except DatabaseError:
+            if self.in_transaction:
+                raise
+            self.ledger.store.connection.close()
+        try:
+            return self.ledger.claim(call, owner=owner, first=Step.WAIT)
+        except DatabaseError as error:
+            self._store_is_down(error)
+
+    def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
+        """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""
+        if self.in_transaction:
+            raise error
+        is_polite = isinstance(error, SoftTimeLimitExceeded) and not self.request.is_eager
+        try:
+            self.ledger.store.connection.close()
+            claim, doubt = self._unsettled(call, owner, is_polite=is_polite)
+        except DatabaseError as problem:
+            if is_polite:  # its message would be acknowledged, and without a row the work be gone
+                self._store_is_down(problem)
+            raise error from problem  # the lease runs out
+        if claim is None:
+            raise error
+        attempt = self._attempt(claim)
+        attempt.doubt = doubt
+        return attempt.end_by(error)
+
+    def _unsettled(self, call: Call, owner: str, *, is_polite: bool) -> tuple[Claim | None, bool]:
+        """What a signal left unsettled, and whether it was inside ``external()``.
+
+        A key without a row is claimed to be ended, where the worker goes on and acknowledges the message.
+        """
+        entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
+        if entry is None and is_polite:
+            outcome = self.ledger.claim(call, owner=owner, first=Step.INSERT)
+            return (outcome.claim if isinstance(outcome, Claimed) else None), False
+        if entry is None or entry.owner != owner or entry.state is not State.RUNNING:
+            return None, False
+        grant = Grant(entry.token, entry.generation, entry.attempts, entry.crashes, entry.reason)
+        return Claim(call, owner, grant, self.policy.lease), entry.in_external

@@ -1,0 +1,263 @@
+"""Runs one leased claim: the heartbeat keeps the lease, the completion names its fencing token."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, NoReturn
+
+from celery.exceptions import Ignore, Reject, Retry
+from django.db import transaction
+
+from .. import signals
+from ..errors.raised import is_a, is_shutdown
+from ..exceptions import LeaseLost, ManualReview, OuterTransaction
+from ..ledger.ledger import Ledger
+from ..ledger.succession import Heir, succeeded_by
+from ..ledger.values import Answer, Claim
+from ..states import Category
+from . import heartbeat
+from .attempt import Attempt
+from .context import Done, entered
+from .endings import cause_of, struck_by
+from .handlers import mark_answered
+from .leftovers import Watch, refuse
+from .progress import Progress, encode_progress
+from .replay import check_replacement, replacement_text, replay
+from .reschedule import come_back, give_back
+from .settlement import Settlement
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+class LeasedAttempt(Attempt):
+    """The run of a claim that others see, under a lease."""
+
+    def __init__(
+        self, task: Any, ledger: Ledger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
+    ) -> None:
+        settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
+        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
+        self.watch = watch
+        self.lost = self.doubted = self.gave_up = False
+        self.progress = Progress()
+
+    def run(self, args: Any, kwargs: Any) -> Any:
+        """Run the body and settle the claim; returns the result or raises what Celery has to see."""
+        with self._held():
+            try:
+                if self.claim.grant.crashes >= self.ledger.policy.max_crashes:
+                    self.bury()
+                try:
+                    with self._told(), entered(self), self._savepoint():
+                        value = self._body(args, kwargs)
+                except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
+                    return self.ended_by(error)
+                return self._returned(value)
+            except LeaseLost:
+                return self._superseded()
+
+    def _body(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self._watched(args, kwargs)
+        except Exception as error:
+            if not (self.completed and self.in_caller_transaction):
+                raise
+            return self.ended_by(error)  # or its savepoint would take the completion back
+
+    def _watched(self, args: Any, kwargs: Any) -> Any:
+        """Nothing is settled in a transaction that the body left open: nobody would commit it."""
+        try:
+            value = self.task.idempotency_body(*args, **kwargs)
+        except BaseException as error:
+            left = self.watch.close()
+            if is_a(error, Ignore):  # it says that the work is done
+                refuse(self.task.name, left)
+            raise
+        refuse(self.task.name, self.watch.close())
+        return value
+
+    def end_by(self, error: BaseException) -> Any:
+        """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
+        try:
+            self.ended_by(error)
+        except LeaseLost:
+            if not is_shutdown(error):
+                return self._superseded()
+            self._on_lost()
+        raise error
+
+    def _held(self) -> AbstractContextManager[None]:
+        if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
+            return nullcontext()
+        return heartbeat.holding(self.claim, self._on_lost, self._on_doubt, self.progress)
+
+    def report(self, done: float, total: float | None = None, note: str = "") -> None:
+        """What ``.progress()`` does; in the caller's transaction nobody could see it before the end."""
+        self.progress.say(encode_progress(done, total, note))
+        if not self.in_caller_transaction:
+            heartbeat.hurry(self.progress)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The last word of a body is written before its end is: where it failed is worth knowing."""
+        try:
+            yield
+        except Exception:
+            self.progress.finish(self.ledger.store, self.claim)
+            raise
+        self.progress.finish(self.ledger.store, self.claim)
+
+    def _savepoint(self) -> AbstractContextManager[Any]:
+        if self.in_caller_transaction:
+            return transaction.atomic(using=self.alias)
+        return nullcontext()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """What ``.external()`` does; the doubt stays until the claim is settled."""
+        if self.tells_lost():
+            raise self.settlement.lost()
+        if not self.ledger.policy.at_most_once:
+            yield
+            return
+        self.settlement.enter_external(aside=self._is_in_a_transaction())
+        before, self.doubt = self.doubt, True
+        try:
+            yield
+        except BaseException as error:
+            if self._says_that_nothing_happened(error):
+                self.doubt = before
+            raise
+
+    def _is_in_a_transaction(self) -> bool:
+        """Whether the body has one open, of Django's or by hand."""
+        if self.in_caller_transaction:
+            return False
+        return self.ledger.store.connection.in_atomic_block or self.watch.is_by_hand(at_any_cost=True)
+
+    def _says_that_nothing_happened(self, error: BaseException) -> bool:
+        cause = cause_of(error) if is_a(error, Retry) else error
+        return cause is not None and self._category(cause) is Category.RETRYABLE
+
+    @contextmanager
+    def completing(self) -> Iterator[Done]:
+        """The transaction of ``.complete()``."""
+        if self.completed:
+            msg = f"{self.task.name} called complete() twice; its key is completed already."
+            raise RuntimeError(msg)
+        if self.gave_up:
+            raise self.settlement.lost()
+        if self.watch.is_by_hand():
+            msg = (
+                f"{self.task.name} called complete() where its connection commits nothing by itself, the"
+                " completion neither. First COMMIT what your own BEGIN began, or set_autocommit(True) again."
+            )
+            raise OuterTransaction(msg)
+        done, committing = Done(), False
+        try:
+            with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
+                yield done
+                self.progress.finish(self.ledger.store, self.claim)
+                committing = True
+                self.settlement.complete_once(done.result)
+        except BaseException as error:
+            # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
+            unsure = committing and not is_a(error, LeaseLost)
+            if not (unsure and self.settlement.is_completed()):
+                raise
+            self.completed, self.result = True, done.result
+            if is_shutdown(struck_by(error)):
+                raise
+        self.completed, self.result = True, done.result
+
+    def _returned(self, value: Any) -> Any:
+        if self.completed:
+            return self.result
+        if self.gave_up:
+            raise self.settlement.lost()
+        if self.captured is None:
+            self.settlement.complete(value)
+        elif self.doubt:
+            self._failed(
+                ManualReview("It asked for a retry after external(), which could be repeated by it.")
+            )
+        else:  # self.retry(throw=False)
+            self.settle_captured()
+        return value
+
+    def _settle_error(self, error: BaseException) -> NoReturn:
+        """Who was told that its lease is over, and stops, has neither failed nor ended: it runs again."""
+        is_sent = self.replacement is not None  # the call that takes its place
+        if self.gave_up and not is_sent and not is_a(error, LeaseLost, Retry, Reject):
+            raise self.settlement.lost() from error
+        super()._settle_error(error)
+
+    def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
+        """Send what takes this task's place, now: the key completes after it."""
+        if self.completed:
+            msg = f"{self.task.name} called replace() after complete(): its key has a result already."
+            raise RuntimeError(msg)
+        check_replacement(self.task, sig, self.claim, in_place=True)
+        text, _ = replacement_text(self.task, sig)
+        self.is_replacing = True
+        try:
+            return send(sig)
+        except Ignore:
+            if self.captured is None:
+                self.replacement = text
+            raise
+        finally:
+            self.is_replacing = False
+
+    # -- a lost lease --
+
+    def _on_lost(self) -> None:
+        """Called by the heartbeat's thread, or here when a settlement was refused."""
+        if not self.lost:
+            self.lost = True
+            signals.lease_lost.send_robust(sender=self.task.name, claim=self.claim)
+
+    def _on_doubt(self, doubted: bool) -> None:  # noqa: FBT001  a callback of the heartbeat's thread
+        self.doubted = doubted
+
+    def tells_lost(self) -> bool:
+        """What ``.lost`` says. Who was told so stops, and must not be taken for one that has ended."""
+        self.gave_up = self.gave_up or self.doubted
+        return self.lost or self.gave_up
+
+    def _give_up(self) -> None:
+        """Where nobody has taken the key after all, it is free; the message goes back."""
+        if self.doubt:
+            self._failed(
+                ManualReview("Its lease was over after external(); what it did may not be repeated.")
+            )
+        self.settlement.postpone(wait=0)
+        give_back(self.task, "Its lease was over while the ledger did not answer.")
+
+    def _superseded(self) -> Any:
+        """The settlement was refused: what becomes of the message depends on who has the work now."""
+        if self.gave_up and not self.request.is_eager:
+            with suppress(LeaseLost):
+                self._give_up()
+        self._on_lost()
+        mark_answered(self.request)
+        if self.request.is_eager:
+            raise self.settlement.lost()
+        entry = self.settlement.row()
+        succession = succeeded_by(entry, self.claim)
+        match succession.heir:
+            case Heir.DONE if entry is not None:
+                return replay(self.task, Answer(entry.state, entry.reason, entry.result))
+            case Heir.LATER:
+                come_back(self.task, seconds=succession.seconds)
+            case Heir.LEDGER:
+                raise Ignore
+        return self._lost_row()
+
+    def _lost_row(self) -> NoReturn:
+        """Nobody has the work: the delivered message is what is left of it."""
+        reason = f"{self.task.name}: the ledger has lost its key's row, or has one of an earlier time."
+        logger.error("%s Its message goes back to the queue and is run again.", reason)
+        give_back(self.task, reason)

@@ -1,0 +1,129 @@
+"""Closes connections on which a body has left a transaction open, so that it rolls back."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..exceptions import TransactionLeftOpen
+from ..ledger.stores.session import Session, session_of
+from .altered import is_altered
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+
+class Watch:
+    """Asks the drivers of this thread's connections what a body has left open on them.
+
+    What was open before the body is its caller's, and is left alone. But in a worker nobody opens a
+    transaction for a claim except by ``atomic()``: one that is open by hand on the ledger's connection was
+    left there by what ran before, nobody would commit the claim in it, and the connection is closed.
+    """
+
+    def __init__(self, ledger: BaseDatabaseWrapper, *, is_eager: bool) -> None:
+        self._ledger = ledger
+        self._is_eager = is_eager
+        self._before: set[str] = set()
+
+    def begin(self) -> None:
+        """Note what is open now, before the claim."""
+        sessions = {each.alias: session_of(each) for each in self._watched()}
+        session = sessions.get(self._ledger.alias, Session.IDLE)
+        if session is not Session.IDLE and not self._is_eager and not self._ledger.in_atomic_block:
+            logger.warning("A transaction was left open on the ledger's connection, which is closed")
+            let_go(self._ledger, session)
+            del sessions[self._ledger.alias]
+        self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
+
+    def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
+        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then.
+
+        On MariaDB and MySQL, where it makes them after a BEGIN, that is seen ``at_any_cost``: a round trip.
+        """
+        connection = self._ledger
+        if connection.alias in self._before or connection.in_atomic_block:
+            return False
+        return session_of(connection, at_any_cost=at_any_cost) is not Session.IDLE
+
+    def leave(self, alias: str) -> None:
+        """Watch no longer what becomes of this database: a transaction is opened there for the body."""
+        self._before.add(alias)
+
+    def close(self) -> list[str]:
+        """Close what the ledger cannot trust any more; where a transaction was open, by alias."""
+        left = []
+        for connection in self._watched():
+            if connection.alias in self._before:
+                continue
+            session = session_of(connection)
+            if session is not Session.IDLE or (is_altered(connection) and not self._is_eager):
+                let_go(connection, session)
+            if session is Session.OPEN:
+                left.append(connection.alias)
+        return left
+
+    def _watched(self) -> list[BaseDatabaseWrapper]:
+        """Eagerly only the ledger's: the others are the caller's."""
+        if self._is_eager:
+            return [self._ledger]
+        return list(connections.all(initialized_only=True))
+
+
+def refuse(name: str, left: list[str]) -> None:
+    """Raise :class:`TransactionLeftOpen` where the body of the task ``name`` has left something open."""
+    if left:
+        raise TransactionLeftOpen(
+            f"The body of {name} ended with a transaction open on the database {', '.join(map(repr, left))}:"
+            " nobody would commit it, and what was written in it is rolled back. Write in"
+            " transaction.atomic(), or COMMIT what your own BEGIN or set_autocommit(False) began, also where"
+            " an error or a time limit is caught."
+        )
+
+
+def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
+    """Roll back and close, and let Django forget the block that it believes to be in. Never raises.
+
+    ``connect()`` is what forgets it; it does so first, and may fail then.
+    """
+    with suppress(Exception):  # of the driver: the server rolls back what is closed, somewhat later
+        if session is Session.OPEN:
+            connection.connection.rollback()
+        if is_altered(connection) and connection.vendor == "postgresql":
+            connection.connection.close()  # or a pool would hand it on
+    drivers: Any = connection
+    with suppress(DatabaseError, drivers.Database.Error):  # connect() raises the driver's own
+        connection.close()
+        if connection.in_atomic_block:
+            connection.connection = None  # it is closed, and mysqlclient bears no second close
+            connection.connect()
+
+
+def close_left_open(name: str) -> None:
+    """After a task of a worker: hand no connection on whose next statement would not be committed."""
+    for connection in connections.all(initialized_only=True):
+        session = session_of(connection)
+        if session is not Session.IDLE or is_altered(connection):
+            _let_go_of(name, connection, session)
+
+
+def close_altered() -> None:
+    """Close each connection that a task has altered, so that no pool has it."""
+    for connection in connections.all(initialized_only=True):
+        if is_altered(connection):
+            _let_go_of("A task", connection, session_of(connection, at_any_cost=False))
+
+
+def _let_go_of(name: str, connection: BaseDatabaseWrapper, session: Session) -> None:
+    if session is Session.OPEN:
+        logger.warning(
+            "%s ended with a transaction open on the database %r: it is rolled back, and the connection"
+            " is closed. Write in transaction.atomic(), or COMMIT what was begun by hand.",
+            name,
+            connection.alias,
+        )
+    let_go(connection, session)

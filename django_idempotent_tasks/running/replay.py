@@ -1,0 +1,123 @@
+"""The end that a call had, once more; and of one that was replaced, what took its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from celery import Task
+from celery.exceptions import Ignore
+from kombu.utils import json as wire
+
+from ..conf import settings
+from ..exceptions import RecordedError, ResultNotStored
+from ..ledger.encoding import decode_result
+from ..ledger.values import Answer, Claim
+from ..states import Reason
+
+#: So often may what takes a task's place be replaced in turn, before it is taken for a circle.
+DEEPEST = 50
+
+_GUARDED = "idempotency_policy"
+
+
+def replay(task: Any, answer: Answer) -> Any:
+    """The result of a completed key.
+
+    Raises :class:`ResultNotStored`, ``Ignore`` where the body did, and what :func:`go_on` raises.
+    """
+    match answer.reason:
+        case Reason.IGNORED:
+            raise ignored(task, Ignore())
+        case Reason.REPLACED:
+            return go_on(task, answer.result)
+        case Reason.RESULT_NOT_STORED:
+            msg = f"{task.name} is completed; its result was not stored."
+            raise ResultNotStored(msg)
+    return decode_result(answer.result)
+
+
+def ignored(task: Any, ignore: Ignore) -> Exception:
+    """What Celery has to see of a body that raised ``Ignore``: a chord would wait for its part for ever."""
+    if task.request.chord is None:
+        return ignore
+    return ResultNotStored(f"{task.name} raised Ignore; its chord has no value of it.")
+
+
+def go_on(task: Any, text: str | None) -> Any:
+    """Let what took the place of a key's task take the place of this call as well; raises ``Ignore``.
+
+    A leased task sends it before its own call completes: for that one it is not sent again.
+    """
+    kept = decode_result(text)
+    is_own, nesting = kept["id"] == task.request.id, _nesting(task)
+    if nesting > (kept["nesting"] if is_own else DEEPEST):
+        msg = f"{task.name} was replaced, and what took its place leads back to its own key."
+        raise RecordedError(msg)
+    signature = kept["signature"]
+    if is_own and (signature is None or task.idempotency_policy.mode == "leased"):
+        raise Ignore
+    if signature is None:
+        msg = f"{task.name} was replaced; what took its place was not stored."
+        raise ResultNotStored(msg)
+    return Task.replace(task, task.app.signature(signature))
+
+
+def replacement_text(task: Any, sig: Any) -> tuple[str, bool]:
+    """What is about to take a task's place, as its row keeps it, and whether the signature is in it.
+
+    It is not where a result or an argument may not be stored, or it is no JSON or above MAX_PAYLOAD.
+    """
+    kept = {"id": task.request.id, "nesting": _nesting(task), "signature": None}
+    if task.idempotency_policy.store_result and not any(
+        _is_sensitive(task, call) for call in _calls(task, sig)
+    ):
+        try:
+            text = str(wire.dumps({**kept, "signature": sig}))
+        except (TypeError, ValueError, RecursionError):
+            text = None
+        if text is not None and len(text) <= settings().max_payload:
+            return text, True
+    return str(wire.dumps(kept)), False
+
+
+def check_replacement(task: Any, sig: Any, claim: Claim, *, in_place: bool) -> None:
+    """Raise RuntimeError for one that waits for the very key whose place it takes.
+
+    ``in_place`` is whether a call of that key itself may go on with the work, as a retry does.
+    """
+    if any(_has_key(task, call, claim) for call in _calls(task, sig) if not (in_place and call is sig)):
+        msg = f"{task.name}: what takes its place has a call of its own key {task.idempotency.key!r} in it"
+        raise RuntimeError(f"{msg}, which would wait for itself. Use another key there.")
+
+
+def _nesting(task: Any) -> int:
+    return int(task.request.get("replaced_task_nesting") or 0)
+
+
+def _calls(task: Any, part: Any) -> Iterator[Any]:
+    """The calls of guarded tasks anywhere in a signature."""
+    if isinstance(part, dict):
+        name = part.get("task")
+        if isinstance(name, str) and hasattr(task.app.tasks.get(name), _GUARDED):
+            yield part
+        part = list(part.values())
+    if isinstance(part, list | tuple):
+        for inner in part:
+            yield from _calls(task, inner)
+
+
+def _is_sensitive(task: Any, call: Any) -> bool:
+    return bool(task.app.tasks[call["task"]].idempotency_policy.sensitive)
+
+
+def _has_key(task: Any, call: Any, claim: Claim) -> bool:
+    if call["task"] != task.name:
+        return False
+    options = call.get("options") or {}
+    stated = {name: options[name] for name in ("idempotency_key", "scope") if name in options}
+    try:
+        identity = task.idempotency_identity(call.get("args"), call.get("kwargs"), **stated)
+    except Exception:  # noqa: BLE001  arguments that are still to come; a key function may raise anything
+        return False
+    return bool(identity.digest == claim.digest)

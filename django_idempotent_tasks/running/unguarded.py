@@ -1,0 +1,47 @@
+"""``self.idempotency`` in a plain call, ``charge(7, "9.90")``: the same names without a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import transaction
+
+from ..conf import settings
+from .context import Done, downstream_key
+from .progress import encode_progress
+
+
+class Detached:
+    """The handle of a call that no ledger guards; ``.complete()`` is an ordinary transaction."""
+
+    token = 0
+    attempt = 1
+    previous_attempt_died = False
+    lost = False
+
+    def __init__(self, task: Any) -> None:
+        request = task.request
+        self._identity = task.idempotency_identity(request.args, request.kwargs, task_id=request.id or "")
+        self.key = self._identity.key_text
+        self.scope = self._identity.scope
+
+    def downstream_key(self, purpose: str) -> str:
+        """The key that a guarded first run of the same work would use."""
+        return downstream_key(self._identity.digest, 1, purpose)
+
+    @contextmanager
+    def external(self) -> Iterator[None]:
+        """Nothing to tell: a plain call has no key."""
+        yield
+
+    @contextmanager
+    def complete(self) -> Iterator[Done]:
+        """A transaction on the ledger's database."""
+        with transaction.atomic(using=settings().database):
+            yield Done()
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Nobody to tell; what a guarded run would refuse is refused."""
+        encode_progress(done, total, note)

@@ -1,0 +1,222 @@
+"""Accepts a call: its row in the caller's transaction, its message after the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.db import transaction
+from django.db.transaction import TransactionManagementError
+
+from ..conf import settings
+from ..conf.options import Policy
+from ..exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
+from ..ledger.ledger import Ledger
+from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
+from ..ledger.stores import get_store
+from ..ledger.stores.session import Session, session_of
+from ..ledger.values import Call, Refused
+from ..messages.address import delay_of
+from ..messages.header import from_header, is_in_canvas, to_header
+from ..messages.message import Message
+from ..messages.relay import relay
+from ..states import State
+from .fallback import run_here, runs_here
+from .result import AcceptedResult, accepted_result
+from .submission import Submission
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Seconds: an ETA further away than this waits in the ledger, and not with the broker.
+FAR = 300
+
+#: What the same call hears that is sent again after its end.
+_ENDS = {
+    State.SUCCEEDED: COMPLETED,
+    State.FAILED: FAILED,
+    State.REVIEW: IN_REVIEW,
+    State.CANCELLED: "cancelled",
+}
+
+#: What a message may carry that running it in the caller would drop, or nobody would wait for there.
+_FOLLOWED = ("chord", "chain", "group_id", "link", "link_error")
+
+
+class Reservation:
+    """One call on its way in. ``message``: as Celery would publish it now, stamped by its sender."""
+
+    def __init__(self, task: Any, policy: Policy, message: Message, header: Mapping[str, Any]) -> None:
+        self.task = task
+        self.policy = policy
+        self.task_id = task_id = str(message.options["task_id"])
+        identity = from_header(header, task_name=task.name, task_id=task_id)
+        if identity is None:
+            msg = f"The headers of {task.name} hold no identity of this call."
+            raise ValueError(msg)
+        self.identity = identity
+        #: Whether others wait for this call: then it is sent in any case.
+        self.is_in_canvas = is_in_canvas(header)
+        self.ledger = Ledger(get_store(), policy)
+        self.delay = delay_of(message.options, now=task.app.now)
+        self.message = message.with_header(self._header(reserved=True))
+        self.call = self._call()
+        self.token = 0
+        #: The call, while its message waits for the open transaction to commit.
+        self.held_call: str | None = None
+
+    def submit(self) -> Submission:
+        """Reserve, and send once the open transaction has committed; or say who has the work.
+
+        Raises :class:`KeyReused` for another payload under the key. Nothing was written then.
+        """
+        self._ask_for_a_commit()
+        far = self.delay > FAR
+        republish = 0 if far else settings().republish_after
+        outcome = self.ledger.accept(
+            self.call, wait=int(self.delay), republish=republish, sends=-1 if far else 0
+        )
+        if isinstance(outcome, Refused):
+            return self._refused(outcome)
+        self.token = outcome.token
+        return self._submission(
+            self._sent(self._leave_to_its_time if far else self._publish, self._stored), State.PENDING
+        )
+
+    def send_duplicate(self) -> AcceptedResult:
+        """Send a call that was not accepted; what becomes of it is decided where it arrives.
+
+        Raises what the transport raises, soon; in a transaction it is sent after the commit, and an error
+        is logged.
+        """
+        if self.task.app.conf.task_always_eager or self.ledger.store.connection.in_atomic_block:
+            return self._sent(self._publish_duplicate_late, self._unreserved)
+        self._publish_duplicate()
+        return self._result(self.task_id)
+
+    def record(self, submission: Submission) -> None:
+        """Note a duplicate that was not sent."""
+        holder = submission.result.id if submission.result is not None else ""
+        self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=holder)
+
+    def was_accepted(self, submission: Submission) -> bool:
+        """Whether this very call, by its task id, was accepted before: sent again it is no duplicate."""
+        return submission.result is not None and submission.result.id == self.task_id
+
+    def refuse(self, submission: Submission) -> DuplicateTask:
+        """The error of a duplicate where the task says ``on_duplicate="raise"``, or nobody has an id yet."""
+        holder = submission.result.id if submission.result is not None else ""
+        by = f"call {holder}" if holder else "another open transaction"
+        msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
+        return DuplicateTask(msg, reason=submission.reason, task_id=holder)
+
+    def _header(self, *, reserved: bool) -> dict[str, object]:
+        return to_header(
+            self.identity,
+            task_name=self.task.name,
+            task_id=self.task_id,
+            reserved=reserved,
+            in_canvas=self.is_in_canvas,
+        )
+
+    def _call(self) -> Call:
+        """What the row holds. Raises ConfigurationError for a message that could not be sent from it."""
+        limit = settings().max_payload
+        text = self.message.encode(limit=limit)
+        if text is None:
+            part = self.message.not_json()
+            problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
+            msg = f"{self.task.name}: this call cannot be stored, {problem}; pass an id or a name instead."
+            raise ConfigurationError(msg) if part else PayloadTooLarge(msg)
+        if '"__type__"' in text:  # what kombu takes for an encoded object
+            self._ask_whether_it_can_be_read(text)
+        return Call(self.identity, self.task.name, self.task_id, text)
+
+    def _ask_whether_it_can_be_read(self, text: str) -> None:
+        try:
+            Message.decode(self.task.name, text)
+        except ValueError as error:
+            msg = f'{error}. Pass data without "__type__" keys, or register the type with kombu.'
+            raise ConfigurationError(msg) from error
+
+    def _ask_for_a_commit(self) -> None:
+        """Before anything is written: without autocommit and ``atomic()`` Django tells of no commit."""
+        connection = self.ledger.store.connection
+        if self.task.app.conf.task_always_eager or connection.in_atomic_block:
+            return
+        if connection.get_autocommit() and session_of(connection, at_any_cost=False) is not Session.OPEN:
+            return
+        msg = (
+            f"{self.task.name} cannot be reserved in manual transaction management: its message has to go"
+            " out after the commit. Use transaction.atomic()."
+        )
+        raise TransactionManagementError(msg)
+
+    def _refused(self, refused: Refused) -> Submission:
+        result, state = self._result(refused.holder) if refused.holder else None, refused.answer.state
+        if refused.holder == self.task_id:
+            return self._submission(result, state, _ENDS.get(state, IN_PROGRESS))
+        if result is not None:
+            result.duplicate = True
+        return self._submission(result, state, refused.reason)
+
+    def _submission(self, result: AcceptedResult | None, state: State, refusal: str = "") -> Submission:
+        return Submission(result, not refusal, state, self.identity.key_text, refusal)
+
+    def _result(self, task_id: str) -> AcceptedResult:
+        result = accepted_result(self.task, task_id)
+        result.digest = self.identity.digest
+        result.ignored = bool(self.message.options.get("ignore_result"))
+        return result
+
+    def _stored(self) -> Message:
+        """The call as it was when it was made: its arguments may have been changed since."""
+        return Message.decode(self.call.task, self.call.message or "")
+
+    def _unreserved(self) -> Message:
+        return self._stored().with_header(self._header(reserved=False))
+
+    # -- sent: now in eager mode, else after the commit --
+
+    def _sent(self, send: Callable[[], None], message: Callable[[], Message]) -> AcceptedResult:
+        result = self._result(self.task_id)
+        if self.task.app.conf.task_always_eager:
+            result.keep(run_here(self.task, message()))
+        else:
+            self.held_call = self.task_id
+            # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
+            transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
+        return result
+
+    def _leave_to_its_time(self) -> None:
+        self.held_call = None
+
+    def _publish(self) -> None:
+        self.held_call = None
+        if self._runs_here():
+            run_here(self.task, self._stored())
+        elif not relay.send(self.task.app, self._stored()):
+            self._left_to_the_sweeper()
+
+    def _publish_duplicate(self) -> None:
+        if self._runs_here():
+            run_here(self.task, self._unreserved())
+        else:
+            relay.post(self.task.app, self._unreserved())
+
+    def _publish_duplicate_late(self) -> None:
+        self.held_call = None
+        try:
+            self._publish_duplicate()
+        except Exception:
+            logger.exception("%s (%s) was not sent; its canvas does not finish", self.task.name, self.task_id)
+
+    def _runs_here(self) -> bool:
+        return runs_here() and not any(self.message.options.get(name) for name in _FOLLOWED)
+
+    def _left_to_the_sweeper(self) -> None:
+        try:
+            self.ledger.store.send_failed(self.identity.digest, token=self.token)
+        except DatabaseError:
+            logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)

@@ -1,0 +1,87 @@
+"""What a task's calls are called: their identity, computed here or carried by their headers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from celery.utils import uuid
+
+from ..conf.options import Policy
+from ..errors.raised import anew
+from ..exceptions import ConfigurationError, InvalidKey
+from ..identity.arguments import check_given
+from ..identity.key import Identity, identify
+from ..identity.rules import UNSET
+from ..messages.header import HEADER, carried, task_id_problem, to_header
+
+
+class IdentifiedTask:
+    """Part of the mixin."""
+
+    name: str
+    idempotency_error: ClassVar[ConfigurationError | None]
+    idempotency_policy: ClassVar[Policy]
+
+    def idempotency_identity(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        *,
+        task_id: str = "",
+        idempotency_key: object = UNSET,
+        scope: object = UNSET,
+    ) -> Identity:
+        """The key, scope and fingerprint of such a call. Raises :class:`InvalidKey` as sending does."""
+        if args is not None and not isinstance(args, list | tuple):
+            args = tuple(args)
+        args, kwargs = self.idempotency_dumped(args, kwargs)
+        return identify(
+            self.name,
+            self._policy().key_rules,
+            args or (),
+            kwargs or {},
+            task_id=task_id,
+            idempotency_key=idempotency_key,
+            scope=scope,
+        )
+
+    def idempotency_dumped(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments as Celery sends them: pydantic models as what they dump to."""
+        dump = getattr(self, "_dump_pydantic_arguments", None)
+        return dump(args, kwargs) if dump is not None else (args, kwargs)
+
+    def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
+        return carried(headers, task_name=self.name, task_id=task_id) is not None
+
+    def _id_of(self, task_id: Any) -> str:
+        """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
+        task_id = task_id or uuid()
+        problem = task_id_problem(task_id)
+        if problem is not None:
+            msg = f"A task id of {self.name} {problem}."
+            raise InvalidKey(msg)
+        return str(task_id)
+
+    def _identified(
+        self,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        headers: dict[str, Any] | None,
+        key: object,
+        scope: object,
+        in_canvas: bool = False,  # noqa: FBT001, FBT002
+    ) -> dict[str, Any]:
+        """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
+        check_given(args, kwargs, task=self.name)
+        own = carried(headers, task_name=self.name, task_id=task_id)
+        if own is not None:
+            return {**(headers or {}), HEADER: own.header}
+        identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
+        header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
+        return {**(headers or {}), HEADER: header}
+
+    def _policy(self) -> Policy:
+        if self.idempotency_error is not None:
+            raise anew(self.idempotency_error)
+        return self.idempotency_policy

@@ -1,0 +1,134 @@
+"""Keeps a slow or absent ledger from blocking the event loop of a worker's parent process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+from django.db import Error as DatabaseError
+
+from ..conf import settings
+from ..ledger.stores import LedgerStore, get_store
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
+PAUSE = 30.0
+#: Seconds after which a connection that nobody uses is closed, and asked for a sign of life before its use.
+IDLE = 5.0
+ASK_AFTER = 0.5
+
+
+class Breaker:
+    """Keeps a ledger that is down from slowing the parent's event loop again and again."""
+
+    until = 0.0
+
+    def guard(self, work: Callable[[], object]) -> None:
+        """Carry ``work`` out unless it failed lately; its errors are logged, never raised."""
+        if time.monotonic() < self.until:
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
+            self.until = time.monotonic() + PAUSE
+            logger.warning("The parent could not end a claim (%r); its lease runs out instead", error)
+
+
+class Kept:
+    """One connection for what the parent does, closed when it is idle and before every fork.
+
+    Only where somebody calls :meth:`close_idle` again and again, as a worker's event loop does after
+    :meth:`begin`: elsewhere each use has a connection of its own.
+    """
+
+    ask_after = ASK_AFTER
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._is_kept = False
+        self._stack = ExitStack()
+        self._store: LedgerStore | None = None
+        self._alias = ""
+        self._used_at = 0.0
+
+    def begin(self) -> None:
+        """Keep the connection from now on."""
+        self._is_kept = True
+
+    def end(self) -> None:
+        """Keep none any more."""
+        with self._lock:
+            self._is_kept = False
+            self._close()
+
+    def use(self, work: Callable[[LedgerStore], None]) -> None:
+        """Do ``work`` on the connection; one that fails is closed. Raises what ``work`` raises."""
+        with self._lock:
+            try:
+                work(self._opened())
+            except BaseException:
+                self._close()
+                raise
+            self._used_at = time.monotonic()
+            if not self._is_kept:
+                self._close()
+
+    def close_idle(self, *, after: float = IDLE) -> None:
+        """Close it if nobody has used it for so many seconds."""
+        with self._lock:
+            if self._store is not None and time.monotonic() - self._used_at >= after:
+                self._close()
+
+    def descriptor(self) -> int | None:
+        """The connection's file descriptor on PostgreSQL; None where none is open."""
+        return None if self._store is None else int(self._store.connection.connection.fileno())
+
+    def before_fork(self) -> None:
+        """No child inherits it, in use or not."""
+        self._lock.acquire()
+        with suppress(Exception):
+            self._close()
+
+    def after_fork(self) -> None:
+        """Let it be used again."""
+        self._lock.release()
+
+    def _opened(self) -> LedgerStore:
+        alias = settings().database
+        if self._store is not None and (alias != self._alias or not self._answers(self._store)):
+            self._close()
+        if self._store is None:
+            self._store = self._stack.enter_context(get_store().side_connection())
+            # Whichever thread forks closes it.
+            self._store.connection.inc_thread_sharing()
+            self._alias = alias
+        return self._store
+
+    def _answers(self, store: LedgerStore) -> bool:
+        if time.monotonic() - self._used_at < self.ask_after:
+            return True
+        try:
+            with store.connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except DatabaseError:
+            return False
+        return True
+
+    def _close(self) -> None:
+        stack, self._stack, self._store = self._stack, ExitStack(), None
+        stack.close()
+
+
+breaker = Breaker()
+kept = Kept()
+os.register_at_fork(before=kept.before_fork, after_in_parent=kept.after_fork, after_in_child=kept.after_fork)
+
+
+def on_own_connection(work: Callable[[LedgerStore], None]) -> None:
+    """Do ``work`` on a connection that is the parent's own: it shares none with its children."""
+    kept.use(work)
