@@ -86,7 +86,7 @@ def test_expired_leases_are_freed_and_everything_due_is_sent(keys: Keys, app: Ce
     assert keys.retry(retrying)
     keys.store().send_failed(retrying.digest, token=retrying.token)
     code, seen = later(keys)
-    assert (code, seen) == (0, {"freed": 1, "sent": 3, "pruned": 0, "waiting": 0})
+    assert (code, seen) == (0, {"freed": 1, "sent": 3, "pruned": 0, "waiting": 0, "spared": 0})
     assert sorted(arrived(app)) == ["dead", "retry", "unsent"]
     states = [keys.row(key).state for key in (expired, living, reserved, retrying)]
     assert states == [State.RETRY, State.RUNNING, State.PENDING, State.RETRY]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.deliveries import alias, shop
+from tests.support.deliveries import alias, postgresql, shop
 from tests.support.post import post
 
-__all__ = ["alias", "post", "shop"]
+__all__ = ["alias", "post", "postgresql", "shop"]

@@ -167,6 +167,9 @@ class PostgresStore(AtomicSqlStore):
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})
         return int(row[0]) if row else 0
 
+    def _are_beside(self, entries: str) -> bool:
+        return bool(self._one(words.BESIDE, {"entries": entries})[0])
+
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})
         options.pop("pool", None)

@@ -45,12 +45,18 @@ INSERT INTO django_idempotent_tasks_leader (name, holder, token, since, expires_
 """
 
 
+HOURLY = """
+INSERT INTO django_idempotent_tasks_hourlycount (hour, task, created, succeeded, failed, duplicates, crashes)
+{numbers} SELECT '2100-01-01 00:00:00', 'T' || n, 1, 1, 0, 0, 0 FROM numbers
+"""
+
+
 def fill(alias: str) -> None:
     """Fill the tables, and let the database take its statistics."""
     connection = connections[alias]
     digest = DIGESTS[connection.vendor]
     with connection.cursor() as cursor:
-        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS):
+        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS, HOURLY):
             cursor.execute(rows.format(numbers=NUMBERS, digest=digest, true="true", false="false"))
         cursor.execute("ANALYZE")
 
