@@ -18,9 +18,9 @@ from .exceptions import InvalidKey
 from .header import task_id_problem
 from .identity import stated_digest
 from .key_rules import UNSET
-from .message import is_rpc
 from .models import IdempotencyKey
 from .outcomes import Call, Identity
+from .publication import is_rpc
 from .relay import bounded_connection
 from .states import LIVE, State
 from .stores import get_store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from .address import address_of, delayed
 from .conf import settings
 from .lost_keys import lost_key
 from .masking import masked_reprs
-from .publication import as_stored
+from .publication import as_stored, is_rpc
 from .turns import Turn, stored, turn_of
 from .unreadable import Unreadable, indented, parsed
 
@@ -102,14 +102,15 @@ class Message:
             headers["headers"] = {**nested, HEADER: header}
         return replace(self, options={**self.options, "headers": headers})
 
-    def has_expired(self, *, now: datetime) -> bool:
-        """Whether it would be thrown away where it arrives."""
+    def has_expired(self, *, now: Callable[[], datetime]) -> bool:
+        """Whether it would be thrown away where it arrives; the clock is asked where it may be."""
         expires = self.options.get("expires")
         if isinstance(expires, str):
             expires = datetime.fromisoformat(expires)
         if not isinstance(expires, datetime):
             return False
-        return (expires if expires.tzinfo else expires.replace(tzinfo=now.tzinfo)) <= now
+        moment = now()
+        return (expires if expires.tzinfo else expires.replace(tzinfo=moment.tzinfo)) <= moment
 
     @classmethod
     def of_request(cls, task: Any, request: Any) -> Message:
@@ -180,19 +181,24 @@ class Message:
         countdown: float = 0,
         connection: Connection | None = None,
         producer: Producer | None = None,
+        send: Callable[..., Any] | None = None,
     ) -> None:
         """Send it, by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
 
-        A stamped message goes out as it is; another one as Celery sends it from this process.
+        A stamped message goes out as it is, by ``send`` where that is what :func:`as_stored` gave for all
+        messages of the producer; another one as Celery sends it from this process.
         """
         options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
         if producer is not None:
             options |= {"producer": producer, "retry": False, **_BOUNDS}
         elif connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
-        send = as_stored(app) if self.stamped else app.send_task
+        call = (self.task, list(self.args), dict(self.kwargs))
+        if self.stamped:
+            (send or as_stored(app))(*call, add_to_parent=False, **options)
+            return
         with nullcontext() if is_rpc(app) else unsubscribed(app.backend):
-            send(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+            app.send_task(*call, add_to_parent=False, **options)
 
 
 @contextmanager
@@ -257,11 +263,6 @@ def broker_is_away(app: Celery, error: BaseException) -> bool:
     if isinstance(error, (KeyError, *transport.channel_errors)):
         return False
     return isinstance(error, (OperationalError, OSError, *transport.connection_errors))
-
-
-def is_rpc(app: Celery) -> bool:
-    """Whether results travel to a queue of the sender, which must exist before the message goes out."""
-    return str(app.conf.result_backend or "").startswith("rpc")
 
 
 def pretty(text: str | None) -> str:
