@@ -23,6 +23,7 @@ from benchmarks.figures.part import Report, machine_line
 from benchmarks.machine.machine import machine_now
 from benchmarks.reserve.producers import make_app
 from benchmarks.reserve.pruned import FILL, claim, p99, timed
+from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.values import Call
@@ -39,7 +40,6 @@ RATE = 2_000
 #: Seconds between two looks at the table.
 LOOK = 1.0
 CLAIMER = "import django; django.setup(); from benchmarks import upkeep; upkeep.claim_until_told()"
-MESSAGE = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "%s"}, "stamped": false}'
 
 
 def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
@@ -59,9 +59,11 @@ def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
 def _sent(app: Celery, broker_url: str, messages: int) -> dict[str, Any]:
     """Messages a second of the sweeper's bites, each on connections of its own, as in a worker."""
     store = get_store()
+    stored = _stored(app)
     for _ in range(messages):
         task_id = str(uuid4())
-        call = Call(Identity(uuid4(), None, "n", None), "sent.swept", task_id, MESSAGE % task_id)
+        message = (stored.message or "").replace(stored.task_id, task_id)
+        call = Call(Identity(uuid4(), None, "n", None), stored.task, task_id, message)
         store.reserve_new(call, wait=0, sends=-1)
     sweep, sent, goes_on = Sweep(app), 0, True
     began, busy = time.perf_counter(), time.process_time()
@@ -78,6 +80,18 @@ def _sent(app: Celery, broker_url: str, messages: int) -> dict[str, Any]:
         "a second": round(sent / seconds),
         "processor ms a message": round(1e3 * busy / max(sent, 1), 3),
     }
+
+
+def _stored(app: Any) -> IdempotencyKey:
+    """A row whose message is as a reserved call stores it; it is deleted."""
+
+    def run(number: int) -> int:
+        return number
+
+    app.task(name="sent.swept", base=IdempotentTask, key="number", reserve=True, shared=False)(run).delay(7)
+    row = IdempotencyKey.objects.get()
+    IdempotencyKey.objects.all().delete()
+    return row
 
 
 def _backlog(app: Celery, rows: int) -> dict[str, Any]:
