@@ -16,6 +16,7 @@ from . import mysql_statements as words
 from . import statements
 from .atomic import AtomicClaims
 from .cancelling import Cancelling
+from .cursors import Cursors
 from .decisions import Decisions
 from .failures import Failures
 from .hourly import Hours
@@ -38,7 +39,7 @@ ISOLATION = "read committed"
 
 
 class MysqlStore(
-    MysqlSweeps, AtomicClaims, Failures, Decisions, Redrives, Hours, Cancelling, Messages, SqlStore
+    MysqlSweeps, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
 ):
     """The store of MariaDB and MySQL."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from uuid import UUID
@@ -20,6 +20,7 @@ from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicClaims
 from .cancelling import Cancelling
+from .cursors import Cursors
 from .decisions import Decisions
 from .dialect import Dialect
 from .failures import Failures
@@ -66,7 +67,9 @@ class PostgresDialect(Dialect):
         return value
 
 
-class PostgresStore(AtomicClaims, Failures, Decisions, Redrives, Hours, Cancelling, Messages, SqlStore):
+class PostgresStore(
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The first-class store."""
 
     dialect = PostgresDialect()
@@ -162,9 +165,17 @@ class PostgresStore(AtomicClaims, Failures, Decisions, Redrives, Hours, Cancelli
         parameters = self._sweep_parameters(bite, republish, calm, until)
         return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
+    def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
+        """As one parameter: the driver takes the statement apart at each."""
+        many = template.replace("IN (DIGESTS)", "= ANY(%(digests)s::uuid[])")
+        return self._rows(many, {"digests": list(digests)})
+
     def sum_duplicates(self, *, bite: int) -> int:
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})
         return int(row[0]) if row else 0
+
+    def _are_beside(self, entries: str) -> bool:
+        return bool(self._one(words.BESIDE, {"entries": entries})[0])
 
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})

@@ -14,6 +14,7 @@ from ..values import Call, Claim, Due
 from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW, AtomicClaims
 from .cancelling import Cancelling
+from .cursors import Cursors
 from .decisions import Decisions
 from .dialect import Dialect
 from .failures import Failures
@@ -121,7 +122,9 @@ class SqliteDialect(Dialect):
         return value.hex if value is not None else None
 
 
-class SqliteStore(AtomicClaims, Failures, Decisions, Redrives, Hours, Cancelling, Messages, SqlStore):
+class SqliteStore(
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The store for development and small sites."""
 
     dialect = SqliteDialect()
