@@ -28,9 +28,10 @@ def note(store: LedgerStore) -> int:
     return int(store.led_for(LEDGER) or 0)
 
 
-def spared(store: LedgerStore, entry: Entry, *, lease: int) -> float:
+def spared(store: LedgerStore, entry: Entry) -> float:
     """For how many seconds nobody may take over a key whose lease is over; 0 where anybody may.
 
+    Its owner has as long to come back as the lease that it was given, whatever the claimant's would be.
     Where no sweeper has ever run, nobody knows of an outage: 0. Where none runs now, or none has come back
     yet, this function notes in its place that the ledger answers, for as long as the caller will wait. It
     does not do so inside a transaction, which would keep all sweepers from their own notes until its end.
@@ -38,8 +39,8 @@ def spared(store: LedgerStore, entry: Entry, *, lease: int) -> float:
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
         return 0.0
     if entry.answers:
-        return max(lease - entry.answered_for, 0.0)
+        return max(entry.lease - entry.answered_for, 0.0)
     if is_open(store.connection):
         return 0.0
-    store.lead(LEDGER, holder=LEDGER, lease=2 * lease + GAP)
-    return float(lease)
+    store.lead(LEDGER, holder=LEDGER, lease=2 * entry.lease + GAP)
+    return float(entry.lease)

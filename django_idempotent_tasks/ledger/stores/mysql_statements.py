@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from ...states import State
 from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW
 from .dialect import Dialect
@@ -41,8 +42,8 @@ RESERVED = "UPDATE {key} SET owner = NULL WHERE digest = %(digest)s AND owner = 
 LOCK = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE NOWAIT"
 LOCK_IF_FREE = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE SKIP LOCKED"
 LOCK_FINISHED = f"SELECT digest FROM {{key}} WHERE {claiming.FINISHED} FOR UPDATE SKIP LOCKED"
-RENEWABLE = """
-SELECT digest FROM {{key}} WHERE state = 2 AND (digest, token, owner) IN ({held})
+RENEWABLE = f"""
+SELECT digest FROM {{key}} WHERE state = {State.RUNNING} AND (digest, token, owner) IN (HELD)
    FOR UPDATE SKIP LOCKED
 """
 
@@ -76,7 +77,7 @@ DELETE gone FROM (SELECT {picked}) AS p STRAIGHT_JOIN {table} AS gone FORCE INDE
 DUE = tuple(
     f"SELECT digest FROM {{key}} WHERE {statements.due_in(state)} ORDER BY due_at LIMIT %(bite)s"
     " FOR UPDATE SKIP LOCKED"
-    for state in (2, 3, 1)
+    for state in statements.DUE_STATES
 )
 PRUNABLE_ANSWERED = """
 SELECT id FROM {answered} WHERE due_at <= {now} ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED
@@ -87,6 +88,10 @@ SELECT id FROM {failed} WHERE at <= {before[keep]} ORDER BY at LIMIT %(bite)s FO
 OLDEST_DUPLICATES = """
 SELECT id, at <= {before[keep]} FROM {duplicate} WHERE summed = 1 ORDER BY id LIMIT %(bite)s
    FOR UPDATE SKIP LOCKED
+"""
+UNMOVED = """
+SELECT periodic_task_id FROM {cursor} FORCE INDEX (PRIMARY)
+ WHERE periodic_task_id IN (GONE) AND updated_at <= {before[keep]} FOR UPDATE SKIP LOCKED
 """
 
 # From left to right: what compares the holder stands before it, and then the holder tells who has it.

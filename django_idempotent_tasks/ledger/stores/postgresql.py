@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from uuid import UUID
@@ -18,12 +18,19 @@ from ...states import State
 from ..values import Call, Claim, Due, Grant
 from . import clock
 from . import postgresql_statements as words
-from .atomic import AtomicSqlStore
+from .atomic import AtomicClaims
+from .cancelling import Cancelling
+from .cursors import Cursors
+from .decisions import Decisions
 from .dialect import Dialect
+from .failures import Failures
+from .hourly import Hours
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
+from .messages import Messages
 from .reading import Parameters, Row, due
-from .sql import cancelling
+from .redrives import Redrives
+from .sql import SqlStore
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -60,7 +67,9 @@ class PostgresDialect(Dialect):
         return value
 
 
-class PostgresStore(AtomicSqlStore):
+class PostgresStore(
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The first-class store."""
 
     dialect = PostgresDialect()
@@ -130,12 +139,8 @@ class PostgresStore(AtomicSqlStore):
         taken.count += 1  # the lock may be taken also where the row has changed
         return self._row(words.RESERVE_FINISHED, parameters)
 
-    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
-        template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
-        return self._count(template, named | cancelling(window))
-
-    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
+    def _cancel(self, which: str, parameters: Parameters) -> int:
+        return self._count(words.cancel(which), parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(words.PRUNE, {"state": int(state), "bite": bite})
@@ -154,18 +159,23 @@ class PostgresStore(AtomicSqlStore):
             return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
         return words.RECORD_DUPLICATE
 
-    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
-
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
     ) -> list[Due]:
         parameters = self._sweep_parameters(bite, republish, calm, until)
         return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
+    def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
+        """As one parameter: the driver takes the statement apart at each."""
+        many = template.replace("IN (DIGESTS)", "= ANY(%(digests)s::uuid[])")
+        return self._rows(many, {"digests": list(digests)})
+
     def sum_duplicates(self, *, bite: int) -> int:
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})
         return int(row[0]) if row else 0
+
+    def _are_beside(self, entries: str) -> bool:
+        return bool(self._one(words.BESIDE, {"entries": entries})[0])
 
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})
