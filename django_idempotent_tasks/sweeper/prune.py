@@ -21,10 +21,10 @@ BITE = 1000
 #: Seconds that hourly counts are kept.
 HOURLY_KEEP = 90 * 24 * 60 * 60
 
-#: Seconds that a cursor of beat is kept which nobody writes to and whose periodic task was deleted.
+#: Seconds that a cursor of beat is kept after its last write, once its periodic task was deleted.
 CURSOR_KEEP = 24 * 60 * 60
 
-#: Seconds between two looks for those.
+#: Seconds between two looks for such cursors.
 LOOK_EVERY = 60.0
 
 
@@ -59,7 +59,7 @@ def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
 def gone_cursors(store: LedgerStore, *, bite: int) -> list[int]:
     """Cursors whose periodic task was deleted, as far as this ledger's database can tell.
 
-    Beat prunes them itself, but it may be that none of ours runs any more.
+    Beat prunes them itself, but perhaps no beat of this package runs any more.
     """
     entries = apps.get_model(BEAT_APP, "PeriodicTask") if apps.is_installed(BEAT_APP) else None
     if entries is None or router.db_for_write(entries) != store.connection.alias:
@@ -98,7 +98,7 @@ class Tidying:
         return Tidied(deleted, bool(full), time.monotonic() - began)
 
     def _is_due(self, name: str) -> bool:
-        """The look for cursors reads all of them, and is taken now and then."""
+        """Whether to look for rows of this kind now: a look for cursors reads all cursors, and is rarer."""
         if name != "cursors":
             return True
         now = time.monotonic()
