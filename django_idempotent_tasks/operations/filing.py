@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from .. import signals
 from ..conf import settings
 from ..errors.raised import anew
 from ..exceptions import ConfigurationError, DuplicateTask
 from ..identity.arguments import check_given
 from ..identity.rules import UNSET
-from ..ledger.atomic import ANY_TOKEN, AtomicLedger, Recorded
+from ..ledger import orphans
+from ..ledger.atomic import AtomicLedger, Recorded
 from ..ledger.failures import failure_of
-from ..ledger.owner import new_owner
 from ..ledger.rules import IN_PROGRESS
 from ..ledger.stores import get_store
-from ..ledger.values import Call, Claim, Failure, Refused
+from ..ledger.values import Call, Failure, Refused
 from ..messages.header import to_header
 from ..messages.message import HEADER, Message
 from ..messages.stamping import stamp
 from ..models import DeadLetter
 from ..running.categories import category_of_error, category_shown
-from ..signals import announce
 from ..states import Category, Reason, State
 
 
@@ -100,21 +98,7 @@ def _refuse(ledger: AtomicLedger, call: Call) -> NoReturn:
 def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLetter:
     store = get_store()
     state = State.REVIEW if reason is Reason.IN_DOUBT else State.FAILED
-    retention = settings().dead_letter_retention
-
-    def fail(claim: Claim) -> bool:
-        return store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
-
     ledger = AtomicLedger(store, task.idempotency_policy)
-    recorded = ledger.record(call, owner=new_owner(), seen=ANY_TOKEN, settle=fail)
-    if recorded is not Recorded.DONE:
+    if orphans.file_by_hand(ledger, call, state=state, reason=reason, failure=failure) is not Recorded.DONE:
         _refuse(ledger, call)
-    announce(
-        signals.dead_lettered,
-        sender=task.name,
-        using=store.connection.alias,
-        call=call,
-        state=state,
-        failure=failure,
-    )
     return DeadLetter.objects.using(store.connection.alias).get(digest=call.identity.digest)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ...conf import settings
-from ...ledger import doubted
+from ...ledger import orphans
 from ...models import IdempotencyKey
 from ...operations.dead_letters import DONE, Decision, moved_on
 from ...operations.selection import NOT_IN_A_COLUMN
@@ -58,7 +58,7 @@ class Release(RowAction):
         return Question(title, _("Release it"), lines, facts, warnings, is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        if not doubted.release(store(), row):
+        if not orphans.release(store(), row):
             return moved_on(store(), row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning(

@@ -6,7 +6,7 @@ import getpass
 import logging
 import os
 
-from ...ledger import doubted
+from ...ledger import orphans
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
@@ -34,7 +34,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _nothing_to_release(row, store)
     if not options["yes"]:
         return _planned(row)
-    if not doubted.release(store, row):
+    if not orphans.release(store, row):
         return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
     logger.warning(
         "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
