@@ -24,8 +24,7 @@ from ..operations.search import WINDOW
 from ..operations.selection import NOT_IN_A_COLUMN
 from .actions.row import RowAction, act
 from .lists.filters import EqualFilter
-from .lists.paging import CappedPaginator
-from .lists.window import Windowed
+from .lists.window import CappedPaginator, Windowed
 from .permissions import has
 from .words.ledger import alias
 from .words.wording import shown

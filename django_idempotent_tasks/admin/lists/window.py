@@ -1,15 +1,18 @@
-"""Bounds for filters that no index serves: they look at the newest rows, and say so."""
+"""Bounds what a list reads: pages and filters without an index look at a limited number of rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
+from django.core.paginator import Paginator
 from django.db import connections
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from ...operations.counts import CAP
 from ...operations.search import WINDOW
 
 #: Keys of one state that are read wherever they lie in the table, to be sorted by their age.
@@ -36,6 +39,25 @@ def number(rows: QuerySet[Any], most: int) -> int:
     with connections[rows.db].cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*) FROM ({sql}) looked_at", parameters)  # noqa: S608  our own query
         return int(cursor.fetchone()[0])
+
+
+class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
+    """Pages over the first ``CAP`` rows; ``is_capped``: there are more."""
+
+    @cached_property
+    def _looked_at(self) -> int:
+        rows: Any = self.object_list
+        return number(rows, CAP + 1)
+
+    @cached_property
+    def count(self) -> int:
+        """Rows that can be paged through."""
+        return min(self._looked_at, CAP)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there are more rows than are counted."""
+        return self._looked_at > CAP
 
 
 def newest(
