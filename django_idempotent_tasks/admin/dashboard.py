@@ -14,12 +14,13 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext_lazy
+from django.utils.translation import gettext_lazy
 
 from ..models import Dashboard, HourlyCount, IdempotencyKey
 from ..operations.counts import Count
+from ..operations.findings import findings
 from ..operations.sentences import lease
-from ..operations.status import Status, findings, look
+from ..operations.status import Status, look
 from ..operations.text import since
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
@@ -34,7 +35,7 @@ from .words.wording import at, cell, dotted, state_word
 SHOWN = 20
 NAME = "django_idempotent_tasks_dashboard"
 
-#: Which list shows what a finding is about.
+#: Which list shows what a finding is about; a finding without a list is no link.
 _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "expired_leases": ("idempotencykey", {"state": int(State.RUNNING)}),
     "pending_overdue": ("idempotencykey", {"state": int(State.PENDING)}),
@@ -46,63 +47,6 @@ _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "beat_overdue": ("beatcursor", {}),
     "beat_unreadable": ("beatcursor", {}),
     "beat_stranger": ("beatcursor", {}),
-}
-
-#: What a finding says where its list is a link and not a command; the count decides between the two forms.
-_WORDS: dict[str, Any] = {
-    "no_leader": gettext_lazy(
-        "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'manage.py idem sweep'."
-    ),
-    "expired_leases": ngettext_lazy(
-        "%(count)s lease is over for more than a minute: nothing is stored to send again, or nobody sweeps.",
-        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody"
-        " sweeps.",
-        "number",
-    ),
-    "pending_overdue": ngettext_lazy(
-        "%(count)s pending key is overdue: does a worker consume its queue, does the broker take messages?",
-        "%(count)s pending keys are overdue: does a worker consume their queue, does the broker take"
-        " messages?",
-        "number",
-    ),
-    "retry_overdue": ngettext_lazy(
-        "%(count)s retry is overdue: does a worker consume its queue, does the broker take messages?",
-        "%(count)s retries are overdue: does a worker consume their queue, does the broker take messages?",
-        "number",
-    ),
-    "failed": ngettext_lazy(
-        "%(count)s dead letter failed for good: redrive or discard it.",
-        "%(count)s dead letters failed for good: redrive or discard them.",
-        "number",
-    ),
-    "review": ngettext_lazy(
-        "%(count)s dead letter is in review: a person must say what became of it.",
-        "%(count)s dead letters are in review: a person must say what became of them.",
-        "number",
-    ),
-    "prune_behind": gettext_lazy(
-        "%(count)s keys are past their time for over a minute: the sweeper is behind with deleting them."
-    ),
-    "beat_no_leader": gettext_lazy(
-        "Nobody leads beat while periodic tasks are enabled: start one, 'manage.py idem beat'."
-    ),
-    "beat_overdue": ngettext_lazy(
-        "%(count)s periodic task is overdue for more than a minute: does beat run, and what does it log?",
-        "%(count)s periodic tasks are overdue for more than a minute: does beat run, and what does it log?",
-        "number",
-    ),
-    "beat_unreadable": ngettext_lazy(
-        "%(count)s periodic task cannot be read, so that beat sends nothing of it; the others go on.",
-        "%(count)s periodic tasks cannot be read, so that beat sends nothing of them; the others go on.",
-        "number",
-    ),
-    "beat_stranger": ngettext_lazy(
-        "%(count)s periodic task was also sent by an ordinary beat within a day, so that it ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
-        "%(count)s periodic tasks were also sent by an ordinary beat within a day, so that they ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
-        "number",
-    ),
 }
 
 
@@ -173,13 +117,7 @@ class DashboardAdmin(ReadOnlyAdmin):
 
 
 def _findings(request: HttpRequest, seen: Status) -> list[dict[str, str]]:
-    return [
-        {
-            "text": _WORDS[each.name] % {"count": each.count, "number": each.count.number},
-            "url": _list_of(request, each.name),
-        }
-        for each in findings(seen)
-    ]
+    return [{"text": each.sentence, "url": _list_of(request, each.name)} for each in findings(seen)]
 
 
 def _list_of(request: HttpRequest, name: str) -> str:

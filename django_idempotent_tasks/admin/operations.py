@@ -12,13 +12,11 @@ from django.utils.translation import gettext_lazy, gettext_noop
 
 from ..models import OperationState, RedriveOperation
 from ..operations import redrives
-from ..operations.counts import CAP, capped
 from ..operations.dead_letters import DONE, Decision
-from ..operations.selection import Selection
+from ..operations.redrives import words_of
 from .actions.audit import who
 from .actions.question import Question, ReasonForm
 from .actions.row import RowAction
-from .lists.window import number
 from .page import ReadOnlyAdmin
 from .words.ledger import alias, now
 from .words.wording import ago, at, cell, shown
@@ -112,7 +110,8 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
         return _("as fast as it goes") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
 
     def page(self, request: HttpRequest, row: RedriveOperation) -> dict[str, Any]:
-        moment = now(request)
+        moment, found = now(request), redrives.dead_again(row, alias=alias())
+        again = "-" if found is None else str(found)
         facts = [
             (_("state"), self.state_shown(row)),
             (_("asked for by"), shown(row.created_by)),
@@ -124,17 +123,9 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
             (_("redriven"), f"{row.redriven:,}"),
             (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
             (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
-            (_("dead letters that fit and ended since it began: what failed again"), _again(row)),
+            (_("dead letters that fit and ended since it began: what failed again"), again),
         ]
         return {"facts": facts, "bar": bar(row)}
-
-
-def _again(row: RedriveOperation) -> str:
-    try:
-        found = number(redrives.again(row, alias=alias()), CAP + 1)
-    except ValueError:
-        return "-"
-    return str(capped(found))
 
 
 def bar(row: RedriveOperation) -> str:
@@ -156,11 +147,3 @@ _STATES = (gettext_noop("running"), gettext_noop("done"), gettext_noop("stopped"
 
 def _state(row: RedriveOperation) -> str:
     return _(str(row.get_state_display()))
-
-
-def words_of(row: RedriveOperation) -> str:
-    """What it redrives, in words."""
-    try:
-        return Selection.decode(row.selection).words()
-    except (ValueError, TypeError):
-        return _("not readable")

@@ -54,7 +54,12 @@ class Overview:
     @property
     def is_led(self) -> bool:
         """Whether a beat leads now."""
-        return self.leader is not None and exact(self.leader.expires_at) > exact(self.now)
+        return leads(self.leader, self.now)
+
+
+def leads(leader: Leader | None, now: datetime) -> bool:
+    """Whether the lease of a duty, of beat or of the sweeper, holds at ``now``."""
+    return leader is not None and exact(leader.expires_at) > exact(now)
 
 
 def overview(store: LedgerStore, now: datetime) -> Overview | None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from ..identity.text import harmless
 from ..ledger.moments import database_now
 from ..ledger.stores import get_store
-from ..models import DeadLetter, RedriveOperation
+from ..models import OperationState, RedriveOperation
+from .counts import CAP, Count, capped
 from .selection import Selection
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 #: Keys a second that a rate may be.
 FASTEST = 1_000_000
+#: Running redrives that one look reads: not more than a person would.
+SHOWN = 20
 
 
 def begin(
@@ -58,12 +61,31 @@ def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> b
     return get_store(alias).stop_redrive(operation.pk, by=by[:150])
 
 
-def again(operation: RedriveOperation, *, alias: str) -> QuerySet[DeadLetter]:
-    """What fits its selection, is older than it, and has ended as a dead letter since it began.
+def running(alias: str) -> list[RedriveOperation]:
+    """The operations that the sweeper carries out now, the oldest first; ``SHOWN`` at most."""
+    found = RedriveOperation.objects.using(alias).filter(state=OperationState.RUNNING)
+    return list(found.order_by("id")[:SHOWN])
 
-    Most of it was redriven and has failed again; some was under way then. Raises ValueError for a
-    selection that this version cannot read.
+
+def words_of(operation: RedriveOperation) -> str:
+    """Which dead letters an operation redrives, in words."""
+    try:
+        return Selection.decode(operation.selection).words()
+    except (ValueError, TypeError):
+        return _("not readable")
+
+
+def dead_again(operation: RedriveOperation, *, alias: str) -> Count | None:
+    """How many keys older than the operation fit its selection and ended as dead letters since it began.
+
+    Most of these were redriven and have failed again; some were running when the operation began. None:
+    this version cannot read the selection.
     """
-    selection = replace(Selection.decode(operation.selection), ended_after=None, ended_before=None)
+    try:
+        selection = Selection.decode(operation.selection)
+    except ValueError:
+        return None
     begun = operation.created_at
-    return selection.query(alias).filter(created_at__lt=begun, finished_at__gt=begun)
+    whenever = replace(selection, ended_after=None, ended_before=None)
+    found = whenever.query(alias).filter(created_at__lt=begun, finished_at__gt=begun)
+    return capped(found.order_by().values("pk")[: CAP + 1].count())

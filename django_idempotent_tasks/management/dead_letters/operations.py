@@ -6,10 +6,10 @@ import time
 
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
-from ...models import SWEEPER, Leader, OperationState, RedriveOperation
-from ...operations.counts import CAP, Count, capped
-from ...operations.redrives import again, stop
-from ...operations.selection import Selection
+from ...models import OperationState, RedriveOperation
+from ...operations.findings import no_sweeper
+from ...operations.redrives import dead_again, stop, words_of
+from ...operations.status import is_led
 from ...operations.text import harmless, since, table
 from ..cli.chosen import reason_of
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
@@ -19,7 +19,6 @@ from ..keys.release import logger, who
 PAUSE, PATIENCE = 1.0, 30.0
 
 _GOES_ON = "The redrive goes on; 'idem redrives stop {}' stops it."
-_NOBODY = "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'idem sweep'."
 
 
 def list_redrives(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -44,7 +43,7 @@ def list_redrives(store: LedgerStore, options: Options, _say: Say) -> Report:
                     "-" if row.rate is None else f"{row.rate}/s",
                     row.created_by,
                     f"{since(row.created_at, now)} ago",
-                    words(row),
+                    words_of(row),
                     row.reason,
                 )
                 for row in rows
@@ -52,14 +51,6 @@ def list_redrives(store: LedgerStore, options: Options, _say: Say) -> Report:
         ]
     )
     return Report(facts, lines)
-
-
-def words(operation: RedriveOperation) -> str:
-    """Which dead letters it is for."""
-    try:
-        return Selection.decode(operation.selection).words()
-    except (ValueError, TypeError):
-        return "not readable"
 
 
 def operation_facts(row: RedriveOperation) -> dict[str, object]:
@@ -75,7 +66,7 @@ def operation_facts(row: RedriveOperation) -> dict[str, object]:
         "created_by": row.created_by,
         "finished": row.finished_at,
         "stopped_by": row.stopped_by,
-        "selection": words(row),
+        "selection": words_of(row),
         "reason": row.reason,
     }
 
@@ -88,7 +79,7 @@ def begun(store: LedgerStore, operation: RedriveOperation) -> Report:
         f"'idem redrives follow {operation.pk}' waits for its end, 'stop {operation.pk}' stops it.",
     ]
     if not is_led(store):
-        lines.append(_NOBODY)
+        lines.append(no_sweeper())
     facts = {"outcome": "begun", **operation_facts(operation), "sweeper": is_led(store)}
     return Report(facts, lines)
 
@@ -109,7 +100,7 @@ def wait_for(store: LedgerStore, number: int, say: Say) -> Report:
             return _ended(row)
         unled = 0.0 if is_led(store) else unled + PAUSE
         if unled > PATIENCE:
-            return Report({"outcome": "waiting", **operation_facts(row)}, [_NOBODY], FINDINGS)
+            return Report({"outcome": "waiting", **operation_facts(row)}, [no_sweeper()], FINDINGS)
         if (line := progress(row)) != told:
             told = line
             say(line)
@@ -130,24 +121,16 @@ def show_redrive(store: LedgerStore, options: Options, _say: Say) -> Report:
     row = find(store, options["number"])
     if row is None:
         return no_redrive()
-    number = _again(store, row)
+    number = dead_again(row, alias=store.connection.alias)
     facts = {**operation_facts(row), "dead_letters_again": None if number is None else number.facts()}
     state = OperationState(row.state).label
-    lines = [f"Redrive {row.pk} of {words(row)} is {state}: {progress(row).removesuffix(' ...')}."]
+    lines = [f"Redrive {row.pk} of {words_of(row)} is {state}: {progress(row).removesuffix(' ...')}."]
     if number is not None and number.number:
         lines.append(
             f"{number} that fit it have ended as dead letters since it began: what failed again, and work of"
             " the same kind that was under way."
         )
     return Report(facts, lines)
-
-
-def _again(store: LedgerStore, row: RedriveOperation) -> Count | None:
-    try:
-        found = again(row, alias=store.connection.alias)
-    except ValueError:
-        return None
-    return capped(found.order_by().values("pk")[: CAP + 1].count())
 
 
 def _ended(row: RedriveOperation) -> Report:
@@ -190,9 +173,3 @@ def no_redrive() -> Report:
     """There is no such operation."""
     line = "There is no such redrive; 'idem redrives list' shows the newest."
     return Report({"redrive": None}, [line], FINDINGS)
-
-
-def is_led(store: LedgerStore) -> bool:
-    """Whether somebody leads the sweeper now."""
-    leaders = Leader.objects.using(store.connection.alias)
-    return leaders.filter(name=SWEEPER, expires_at__gt=database_now(store)).exists()

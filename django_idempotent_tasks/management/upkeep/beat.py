@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...beat.duty import LEASE
-from ...beat.overview import overview
+from ...beat.overview import leads, overview
 from ...ledger.moments import database_now, exact
 from ...ledger.stores import LedgerStore
 from ...models import BEAT, Leader
@@ -39,7 +39,7 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     late: timedelta = options["max_age"]
     now = database_now(store)
     leader = Leader.objects.using(store.connection.alias).filter(name=BEAT).first()
-    is_led = leader is not None and exact(leader.expires_at) > exact(now)
+    is_led = leads(leader, now)
     age = None if leader is None else max((exact(now) - exact(leader.expires_at)).total_seconds() + LEASE, 0)
     waiting, aside = ([], []) if options["leader_only"] else _entries(store, now, late)
     seen = None if options["leader_only"] else overview(store, now)

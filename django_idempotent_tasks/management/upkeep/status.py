@@ -10,7 +10,8 @@ from ...ledger.moments import exact
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, Leader
 from ...operations.counts import Count, total
-from ...operations.status import Finding, Status, findings, look
+from ...operations.findings import Finding, findings
+from ...operations.status import Status, look
 from ...operations.text import harmless, since, span, table
 from ...states import Category, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
