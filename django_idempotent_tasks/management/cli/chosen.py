@@ -49,11 +49,3 @@ def one_or_many(store: LedgerStore, options: Options) -> UUID | Selection:
         words = "--all is for no filter." if is_all else "Give a digest, at least one filter, or --all."
         raise could_not_run(words)
     return selection
-
-
-def reason_of(options: Options) -> str:
-    """Why something is changed. Raises CommandError where it is to be changed and nobody says why."""
-    reason = str(options.get("reason") or "").strip()
-    if options["yes"] and not reason:
-        raise could_not_run("--reason must say why: it is kept with your name.")
-    return reason

@@ -12,12 +12,11 @@ from ...operations import dead_letters
 from ...operations.search import by_digest
 from ...operations.selection import Selection
 from ...operations.text import harmless
-from ..cli.chosen import one_or_many, reason_of
+from ..cli.chosen import one_or_many
+from ..cli.missing import no_key, not_dead
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from ..keys.release import who
-from ..keys.show import no_key
 from .list import group_lines, groups_of
-from .show import not_dead
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 from ...ledger.moments import database_now
@@ -11,9 +12,10 @@ from ...operations.findings import no_sweeper
 from ...operations.redrives import dead_again, stop, words_of
 from ...operations.status import is_led
 from ...operations.text import harmless, since, table
-from ..cli.chosen import reason_of
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from ..keys.release import logger, who
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: Seconds between two looks, and how long nobody may lead the sweeper before waiting is given up.
 PAUSE, PATIENCE = 1.0, 30.0

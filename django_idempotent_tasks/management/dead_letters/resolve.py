@@ -9,13 +9,11 @@ from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
 from ...operations.text import harmless
-from ..cli.chosen import reason_of
+from ..cli.missing import no_key, not_dead
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
-from ..keys.release import who
-from ..keys.show import no_key
 from .discard import discard_one
 from .redrive import redrive_one
-from .show import not_dead
 
 logger = logging.getLogger("django_idempotent_tasks")
 

@@ -12,10 +12,10 @@ from ...operations import dead_letters
 from ...operations.search import by_digest
 from ...operations.text import harmless, span
 from ...states import State
-from ..cli.report import FINDINGS, Options, Report, Say
+from ..cli.missing import no_key, not_dead
+from ..cli.report import Options, Report, Say
 from ..failed_jobs.list import job_facts, job_table, traceback_lines
 from ..keys.card import card, card_lines
-from ..keys.show import no_key
 
 #: Failed attempts that are shown, the last ones.
 ATTEMPTS = 20
@@ -40,18 +40,6 @@ def show_letter(store: LedgerStore, options: Options, _say: Say) -> Report:
         facts["traceback"] = trace
         lines += ["", *traceback_lines(trace)]
     return Report(facts, lines)
-
-
-def not_dead(row: IdempotencyKey) -> Report:
-    """The key is not, or no longer, for a person to decide on."""
-    state = State(row.state)
-    holder = row.runner_task_id or row.task_id
-    line = (
-        f"Not a dead letter: the key is {state.name} (call {harmless(holder)});"
-        f" see 'idem keys show {row.digest}'."
-    )
-    facts = {"digest": row.digest, "outcome": "not dead", "state": state.name.lower(), "holder": holder}
-    return Report(facts, [line], FINDINGS)
 
 
 def decisions(row: IdempotencyKey, now: datetime) -> dict[str, str]:

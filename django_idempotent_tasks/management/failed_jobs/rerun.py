@@ -10,10 +10,9 @@ from ...operations.reruns import Rerun, rerun
 from ...operations.tasks import known_task
 from ...operations.text import harmless
 from ...states import State
-from ..cli.chosen import reason_of
 from ..cli.project import project_app
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from ..keys.release import who
 from .list import find, no_job, state_of, what_next
 
 logger = logging.getLogger("django_idempotent_tasks")

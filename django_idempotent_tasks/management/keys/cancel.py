@@ -18,10 +18,9 @@ from ...models import IdempotencyKey
 from ...operations.search import Wanted, by_digest
 from ...operations.text import harmless
 from ...states import LIVE, State
-from ..cli.chosen import reason_of
+from ..cli.missing import no_key
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .release import who
-from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 

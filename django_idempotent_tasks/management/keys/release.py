@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
 
 from ...ledger import doubted
 from ...ledger.moments import database_now
@@ -14,8 +12,9 @@ from ...operations.search import by_digest
 from ...operations.sentences import what_next
 from ...operations.text import harmless
 from ...states import State
+from ..cli.missing import no_key
+from ..cli.reason import who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -40,14 +39,6 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
         "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
     )
     return _released(row, store)
-
-
-def who() -> str:
-    """The person at the shell, as the system knows them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # no name for this user
-        return f"user {os.getuid()}"
 
 
 def _nothing_to_release(row: IdempotencyKey, store: LedgerStore) -> Report:

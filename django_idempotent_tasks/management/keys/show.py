@@ -10,7 +10,8 @@ from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
 from ...operations.text import harmless, since, table
-from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
+from ..cli.missing import no_key
+from ..cli.report import Options, Report, Say, could_not_run
 from .card import brief, card, card_lines
 
 
@@ -68,8 +69,3 @@ def _only(rows: list[IdempotencyKey]) -> IdempotencyKey | None:
         several = "; ".join(f"{row.digest} (scope {row.scope!r}, {harmless(row.key_text)})" for row in rows)
         raise could_not_run(f"Several keys are called so. Give the digest of one, or --scope: {several}.")
     return rows[0] if rows else None
-
-
-def no_key() -> Report:
-    """There is no such key (any more)."""
-    return Report({"key": None}, ["There is no such key; 'idem keys list' shows the newest."], FINDINGS)

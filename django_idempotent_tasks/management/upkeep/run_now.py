@@ -16,8 +16,8 @@ from ...operations.tasks import known_task
 from ...operations.text import harmless, since
 from ...states import State
 from ..cli.project import project_app
+from ..cli.reason import who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from ..keys.release import who
 
 logger = logging.getLogger("django_idempotent_tasks")
 
