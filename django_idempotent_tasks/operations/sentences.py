@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
+from ..identity.text import harmless
 from ..ledger.encoding import decode_error
 from ..ledger.moments import exact
 from ..messages.message import Message
 from ..models import IdempotencyKey
 from ..states import Reason, State
-from .text import harmless, since, span
+from .text import since, span
 
 
 def why_not_run(row: IdempotencyKey, now: datetime, *, error: str | None = None) -> str:

@@ -9,8 +9,6 @@ from ..identity.text import harmless
 from ..ledger.moments import exact
 from ..states import Category
 
-__all__ = ["SHOWN", "category_name", "harmless", "since", "span", "table"]
-
 #: Characters of an error that a line of a list shows.
 SHOWN = 90
 

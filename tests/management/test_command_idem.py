@@ -12,10 +12,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.identity.text import harmless
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.commands.idem import Command
-from django_idempotent_tasks.operations.text import harmless, span
+from django_idempotent_tasks.operations.text import span
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])

@@ -10,7 +10,8 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from ...operations.text import harmless, since
+from ...identity.text import harmless
+from ...operations.text import since
 from ...states import Category, Reason, State
 
 #: Characters of a column of a list.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
 from ...operations.selection import Selection
-from ...operations.text import harmless
 from ..cli.chosen import one_or_many
 from ..cli.missing import no_key, not_dead
 from ..cli.reason import reason_of, who

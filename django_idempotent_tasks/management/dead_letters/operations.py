@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import OperationState, RedriveOperation
 from ...operations.findings import no_sweeper
 from ...operations.redrives import dead_again, stop, words_of
 from ...operations.status import is_led
-from ...operations.text import harmless, since, table
+from ...operations.text import since, table
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 

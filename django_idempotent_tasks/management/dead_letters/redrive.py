@@ -7,13 +7,13 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters, redrives
 from ...operations.search import by_digest
 from ...operations.selection import Selection
-from ...operations.text import harmless
 from ..cli.chosen import one_or_many
 from ..cli.missing import no_key, not_dead
 from ..cli.reason import reason_of, who

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
-from ...operations.text import harmless
 from ..cli.missing import no_key, not_dead
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, Options, Report, Say, could_not_run

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, FailedJob, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
-from ...operations.text import harmless, span
+from ...operations.text import span
 from ...states import State
 from ..cli.missing import no_key, not_dead
 from ..cli.report import Options, Report, Say

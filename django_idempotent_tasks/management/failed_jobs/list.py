@@ -8,12 +8,13 @@ from typing import Any
 
 from django.db.models import Max, QuerySet
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
 from ...operations.redaction import call_of, call_text
 from ...operations.search import WINDOW
-from ...operations.text import SHOWN, category_name, harmless, since, table
+from ...operations.text import SHOWN, category_name, since, table
 from ...states import State
 from ..cli.chosen import moment
 from ..cli.report import FINDINGS, Options, Report, Say

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
 from ...operations.reruns import Rerun, rerun
 from ...operations.tasks import known_task
-from ...operations.text import harmless
 from ...states import State
 from ..cli.project import project_app
 from ..cli.reason import reason_of, who

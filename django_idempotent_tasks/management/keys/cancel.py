@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import Wanted, by_digest
-from ...operations.text import harmless
 from ...states import LIVE, State
 from ..cli.missing import no_key
 from ..cli.reason import reason_of, who

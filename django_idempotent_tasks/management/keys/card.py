@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ...identity.text import harmless
 from ...ledger.encoding import decode_error
 from ...ledger.moments import exact
 from ...ledger.progress import decode_progress, progress_words
@@ -12,7 +13,7 @@ from ...messages.unreadable import Unreadable, parsed
 from ...models import IdempotencyKey
 from ...operations.redaction import call_of, call_text
 from ...operations.sentences import what_next
-from ...operations.text import harmless, since, span
+from ...operations.text import since, span
 from ...states import FINISHED, Category, Reason, State
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
+from ...identity.text import harmless
 from ...ledger import doubted
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import by_digest
 from ...operations.sentences import what_next
-from ...operations.text import harmless
 from ...states import State
 from ..cli.missing import no_key
 from ..cli.reason import who

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...exceptions import InvalidKey
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
-from ...operations.text import harmless, since, table
+from ...operations.text import since, table
 from ..cli.missing import no_key
 from ..cli.report import Options, Report, Say, could_not_run
 from .card import brief, card, card_lines

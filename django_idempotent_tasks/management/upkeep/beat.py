@@ -7,10 +7,11 @@ from typing import Any
 
 from ...beat.duty import LEASE
 from ...beat.overview import leads, overview
+from ...identity.text import harmless
 from ...ledger.moments import database_now, exact
 from ...ledger.stores import LedgerStore
 from ...models import BEAT, Leader
-from ...operations.text import harmless, span
+from ...operations.text import span
 from ..cli.project import project_app
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from .run_now import ask_for_beat

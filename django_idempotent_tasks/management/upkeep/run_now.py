@@ -9,11 +9,12 @@ from ...beat.checks import beat_problem
 from ...beat.overview import entries
 from ...beat.shown import periodic_tasks
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import BeatCursor, IdempotencyKey
 from ...operations.tasks import known_task
-from ...operations.text import harmless, since
+from ...operations.text import since
 from ...states import State
 from ..cli.project import project_app
 from ..cli.reason import who

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...beat.overview import Named, Overview
+from ...identity.text import harmless
 from ...ledger.constraints import missing_in
 from ...ledger.moments import exact
 from ...ledger.stores import LedgerStore
@@ -12,7 +13,7 @@ from ...models import DEAD, Leader
 from ...operations.counts import Count, total
 from ...operations.findings import Finding, findings
 from ...operations.status import Status, look
-from ...operations.text import harmless, since, span, table
+from ...operations.text import since, span, table
 from ...states import Category, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from ..dead_letters.operations import operation_facts, progress
