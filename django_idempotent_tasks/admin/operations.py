@@ -53,8 +53,9 @@ class Stop(RowAction):
     def as_seen(self, row: Any, mark: str) -> Any:  # noqa: ARG002
         return row
 
-    def carry_out(self, request: HttpRequest, row: RedriveOperation, form: ReasonForm) -> Decision:  # noqa: ARG002
-        if redrives.stop(row, by=who(request), alias=alias()):
+    def carry_out(self, request: HttpRequest, row: RedriveOperation, form: ReasonForm) -> Decision:
+        reason = form.cleaned_data["reason"]
+        if redrives.stop(row, by=who(request), reason=reason, alias=alias()):
             return DONE
         row.refresh_from_db()
         return Decision(done=False, problem=self.unfit(row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ from django.db import DatabaseError, transaction
 from django_celery_beat.models import PeriodicTask
 
 from ..exceptions import ConfigurationError
+from ..identity.text import harmless
 from ..ledger.moments import database_now, exact
 from ..ledger.stores import LedgerStore
 from ..models import BeatCursor, IdempotencyKey
@@ -25,6 +27,8 @@ from .readable import problem_of
 from .recent import Past, decode, encode
 from .stamps import BrokenTransaction, send, stamped
 
+logger = logging.getLogger("django_idempotent_tasks")
+
 
 def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
     """An occurrence of the entry that waits or runs: the one that began first. A bounded look."""
@@ -33,7 +37,9 @@ def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
     return keys.defer("message", "result").order_by("created_at").first()
 
 
-def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) -> IdempotencyKey | None:
+def run_now(
+    model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore, reason: str = ""
+) -> IdempotencyKey | None:
     """Write down an occurrence at the database's time, which is sent after the commit.
 
     Returns the one that waits or runs and keeps it from that; None when it was done. The schedule is not
@@ -47,6 +53,8 @@ def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) ->
         busy = unfinished(cursor, alias=store.connection.alias)
         if busy is None:
             _ask(entry, cursor, now, by, store)
+            why = harmless(reason or "no reason given")
+            logger.warning("%s ran the periodic task %s now: %s", harmless(by), harmless(model.name), why)
     return busy
 
 

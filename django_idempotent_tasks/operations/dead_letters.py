@@ -1,8 +1,9 @@
-"""What a person decides about one dead letter: run it again, put it away, or say how it ended."""
+"""Carries out what a person decides about dead letters (redrive, discard, resolve), and logs who and why."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,18 +12,24 @@ from django.utils.translation import gettext as _
 from .. import signals
 from ..conf import settings
 from ..conf.options import Policy
+from ..identity.text import harmless
 from ..ledger.encoding import encode_result, given_json
+from ..ledger.moments import database_now
 from ..ledger.stores import LedgerStore
 from ..messages.message import AGAIN, HEADER, Message
 from ..messages.turns import REDRIVEN
 from ..models import IdempotencyKey
 from ..signals import announce
 from ..states import Reason, State
+from .selection import Selection
 from .tasks import known_task
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 Arguments = tuple[list[Any], dict[str, Any]]
+
+#: Dead letters that one transaction discards.
+BITE = 200
 
 #: What a message remembers of the attempts that failed.
 _SPENT = ("retries", "expires")
@@ -44,6 +51,7 @@ def redrive(
     row: IdempotencyKey,
     *,
     by: str,
+    reason: str = "",
     edited: Arguments | None = None,
 ) -> Decision:
     """FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends it.
@@ -58,6 +66,7 @@ def redrive(
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     tell(row, by=by, using=store.connection.alias)
+    _log(row, "redrove", by, reason, how="" if edited is None else ", with other arguments")
     return DONE
 
 
@@ -79,16 +88,46 @@ def unsendable(row: IdempotencyKey) -> str:
     )
 
 
-def discard(store: LedgerStore, row: IdempotencyKey) -> Decision:
-    """Put a dead letter away: its record stays until it is pruned, and a later call may have the key."""
-    retention = settings().dead_letter_retention
-    if not store.discard(row.digest, token=row.token, retention=retention):
+def discard(store: LedgerStore, row: IdempotencyKey, *, by: str, reason: str = "") -> Decision:
+    """Take a dead letter off the lists: its row is kept until it is pruned; a later call may have its key."""
+    if not _discarded(store, row):
         return moved_on(store, row)
+    _log(row, "discarded", by, reason)
     return DONE
 
 
-def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision:
-    """Say that the work is done, with this result (JSON): SUCCEEDED, replayed to duplicates.
+def discard_all(
+    store: LedgerStore, selection: Selection, *, by: str, reason: str, tell_so_far: Callable[[int], object]
+) -> tuple[int, int]:
+    """Discard the dead letters that match and have ended by now, ``BITE`` in a transaction.
+
+    Returns how many were discarded, and how many had moved on meanwhile.
+    """
+    done = moved = 0
+    for page in _until_now(store, selection).pages(store.connection.alias, size=BITE):
+        with store.together():
+            number = sum(_discarded(store, row) for row in page)
+        done, moved = done + number, moved + len(page) - number
+        tell_so_far(done)
+    if done:
+        which = harmless(selection.words())
+        logger.warning("%s discarded %d dead letters (%s): %s", harmless(by), done, which, harmless(reason))
+    return done, moved
+
+
+def _until_now(store: LedgerStore, selection: Selection) -> Selection:
+    now, before = database_now(store), selection.ended_before
+    return replace(selection, ended_before=now if before is None else min(before, now))
+
+
+def _discarded(store: LedgerStore, row: IdempotencyKey) -> bool:
+    return store.discard(row.digest, token=row.token, retention=settings().dead_letter_retention)
+
+
+def resolve(
+    store: LedgerStore, row: IdempotencyKey, result: object, *, by: str, reason: str = ""
+) -> Decision:
+    """End a dead letter as SUCCEEDED: its work is done, and duplicates get ``result`` (JSON).
 
     Raises ValueError for a result that cannot be stored.
     """
@@ -105,7 +144,10 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
         retention=_retention(row.task),
         window=settings().redelivery_window,
     )
-    return DONE if done else moved_on(store, row)
+    if not done:
+        return moved_on(store, row)
+    _log(row, "resolved", by, reason, how=" as done")
+    return DONE
 
 
 def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
@@ -155,6 +197,11 @@ def known_problem(row: IdempotencyKey) -> str | None:
 def _retention(task: str) -> int:
     policy = getattr(known_task(task), "idempotency_policy", None)
     return settings().retention if policy is None else int(policy.retention)
+
+
+def _log(row: IdempotencyKey, verb: str, by: str, reason: str, *, how: str = "") -> None:
+    why = harmless(reason or "no reason given")
+    logger.warning("%s %s %s %s%s: %s", harmless(by), verb, harmless(row.task), row.digest, how, why)
 
 
 def _refused(problem: str) -> Decision:

@@ -56,9 +56,13 @@ def begin(
     return operation
 
 
-def stop(operation: RedriveOperation, *, by: str, alias: str | None = None) -> bool:
-    """Stop it where it is; what was redriven stays so. False when it had ended."""
-    return get_store(alias).stop_redrive(operation.pk, by=by[:150])
+def stop(operation: RedriveOperation, *, by: str, reason: str = "", alias: str | None = None) -> bool:
+    """Stop an operation: what it has redriven stays redriven. False when it had ended."""
+    stopped = get_store(alias).stop_redrive(operation.pk, by=by[:150])
+    if stopped:
+        why = harmless(reason or "no reason given")
+        logger.warning("%s stopped redrive %d: %s", harmless(by), operation.pk, why)
+    return stopped
 
 
 def running(alias: str) -> list[RedriveOperation]:

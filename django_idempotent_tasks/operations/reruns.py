@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from celery import Celery
 
+from ..identity.text import harmless
 from ..ledger.stores import LedgerStore
 from ..messages.message import Message
 from ..messages.relay import bounded_connection, collapse
 from ..models import FailedJob
 from ..states import State
+
+logger = logging.getLogger("django_idempotent_tasks")
 
 #: What tied the failed call to others: whoever waited for it has had its failure.
 _TIES = frozenset(
@@ -38,7 +42,7 @@ class Rerun:
     problem: str = ""
 
 
-def rerun(app: Celery, store: LedgerStore, job: FailedJob) -> Rerun:
+def rerun(app: Celery, store: LedgerStore, job: FailedJob, *, by: str, reason: str = "") -> Rerun:
     """Send the call of a failed plain task, as ``job`` was read, under a new task id.
 
     Of two who do it at the same time one is refused. The rest of its chain follows; a group or chord
@@ -61,7 +65,12 @@ def rerun(app: Celery, store: LedgerStore, job: FailedJob) -> Rerun:
     except Exception as error:  # noqa: BLE001  every transport has its own errors
         rows.update(state=job.state)
         return Rerun(problem=f"the broker did not take it ({error!r}): try again")
-    return Rerun(task_id=str(message.options["task_id"]))
+    task_id = str(message.options["task_id"])
+    why = harmless(reason or "no reason given")
+    logger.warning(
+        "%s reran failed job %d of %s as %s: %s", harmless(by), job.pk, harmless(job.task), task_id, why
+    )
+    return Rerun(task_id=task_id)
 
 
 def _anew(job: FailedJob) -> Message | str:

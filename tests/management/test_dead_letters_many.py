@@ -174,7 +174,7 @@ def test_where_nothing_fits_nothing_begins(keys: Keys) -> None:
 
 @everywhere
 def test_all_that_fit_are_discarded_also_over_many_bites_and_no_others(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.dead_letters.discard.BITE", 4)
+    monkeypatch.setattr("django_idempotent_tasks.operations.dead_letters.BITE", 4)
     many(keys, 10)
     other = dead(keys, task="shop.refund")
     words = ("dead-letters", "discard", "--task", "shop.charge")

@@ -120,14 +120,14 @@ def test_of_two_reruns_one_is_sent_and_again_is_a_word_of_its_own(keys: Keys, ap
     number = plain(keys)
     job = FailedJob.objects.using(keys.alias).get(pk=number)
     assert facts(keys, "failed-jobs", "rerun", number, *WHY)[0] == 0
-    assert "look again" in rerun(app, keys.store(), job).problem
+    assert "look again" in rerun(app, keys.store(), job, by="ann").problem
     code, seen = facts(keys, "failed-jobs", "rerun", number, *WHY)
     assert (code, seen["outcome"], seen["state"]) == (1, "not possible", "rerun")
     assert len(sent(app)) == 1
     assert facts(keys, "failed-jobs", "rerun", number, "--again", *WHY)[0] == 0
     assert len(sent(app)) == 1
     seen_by_two = FailedJob.objects.using(keys.alias).get(pk=number)
-    problems = [rerun(app, keys.store(), seen_by_two).problem for _ in range(2)]
+    problems = [rerun(app, keys.store(), seen_by_two, by="ann").problem for _ in range(2)]
     assert [problem != "" for problem in problems] == [False, True]
     assert len(sent(app)) == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +23,6 @@ from ..words.wording import category_word, shown, state_word
 from .audit import who
 from .question import Question, ReasonForm
 from .row import RowAction
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 class RedriveForm(ReasonForm):
@@ -109,11 +106,6 @@ class DecisionAction(RowAction):
             (_("error"), shown(error_of(request, row))),
         ]
 
-    def log(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm, verb: str) -> None:
-        """One line, whatever was typed."""
-        reason = shown(form.cleaned_data["reason"])
-        logger.warning("%s %s %s %s: %s", who(request), verb, shown(row.task), row.digest, reason)
-
 
 class Redrive(DecisionAction):
     """Back to PENDING; the sweeper sends it."""
@@ -157,10 +149,8 @@ class Redrive(DecisionAction):
         if edited is not None and (problem := _misfit(row.task, edited)):
             form.add_error("arguments", problem)
             return Decision(done=False, problem=problem)
-        decision = dead_letters.redrive(store(), row, by=who(request), edited=edited)
-        if decision.done:
-            self.log(request, row, form, "redrives")
-        return decision
+        reason = form.cleaned_data["reason"]
+        return dead_letters.redrive(store(), row, by=who(request), reason=reason, edited=edited)
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Redriven: it is pending, and the sweeper sends it.")
@@ -193,10 +183,7 @@ class Discard(DecisionAction):
         return Question(title, _("Discard it"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        decision = dead_letters.discard(store(), row)
-        if decision.done:
-            self.log(request, row, form, "discards")
-        return decision
+        return dead_letters.discard(store(), row, by=who(request), reason=form.cleaned_data["reason"])
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Discarded.")
@@ -219,14 +206,14 @@ class Resolve(DecisionAction):
         return Question(title, _("Mark it as done"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        given = form.cleaned_data
         try:
-            decision = dead_letters.resolve(store(), row, form.cleaned_data["result"])
+            return dead_letters.resolve(
+                store(), row, given["result"], by=who(request), reason=given["reason"]
+            )
         except ValueError as error:
             form.add_error("result", str(error))
             return Decision(done=False, problem=str(error))
-        if decision.done:
-            self.log(request, row, form, "marks as done")
-        return decision
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Marked as done.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from celery import current_app
@@ -21,8 +20,6 @@ from ..words.wording import shown
 from .audit import who
 from .question import Question, ReasonForm
 from .row import RowAction, number_of
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 class Rerun(RowAction):
@@ -73,19 +70,10 @@ class Rerun(RowAction):
         return row
 
     def carry_out(self, request: HttpRequest, row: FailedJob, form: ReasonForm) -> Decision:
-        done = rerun(current_app, store(), row)
+        done = rerun(current_app, store(), row, by=who(request), reason=form.cleaned_data["reason"])
         if done.problem:
             return Decision(done=False, problem=done.problem)
         self._task_id = done.task_id
-        reason = shown(form.cleaned_data["reason"])
-        logger.warning(
-            "%s ran %s %s again as %s: %s",
-            who(request),
-            shown(row.task),
-            shown(row.task_id),
-            done.task_id,
-            reason,
-        )
         return DONE
 
     def done(self, row: FailedJob) -> str:  # noqa: ARG002

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from celery.app import app_or_default
@@ -25,7 +24,6 @@ from .audit import who
 from .question import Question, ReasonForm
 from .row import RowAction
 
-logger = logging.getLogger("django_idempotent_tasks")
 #: The mark of an entry that nobody has asked for.
 NOBODY = "nobody"
 
@@ -74,17 +72,17 @@ class RunNow(RowAction):
             return Decision(done=False, problem=_("Somebody has asked for it meanwhile; look at its runs."))
         known_task(row.entry.task)  # imports them: whether it is ours decides how it is sent
         try:
-            busy = run_now(row.entry, by=who(request), app=app_or_default(), store=store())
+            busy = run_now(
+                row.entry,
+                by=who(request),
+                app=app_or_default(),
+                store=store(),
+                reason=form.cleaned_data["reason"],
+            )
         except ConfigurationError as error:
             return Decision(done=False, problem=str(error))
         if busy is not None:
             return Decision(done=False, problem=_busy(busy))
-        logger.warning(
-            "%s ran the periodic task %s now: %s",
-            who(request),
-            shown(row.entry.name),
-            shown(form.cleaned_data["reason"]),
-        )
         return DONE
 
     def done(self, row: BeatCursor) -> str:

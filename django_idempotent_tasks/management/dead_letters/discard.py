@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-
 from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
@@ -18,10 +15,8 @@ from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from .list import group_lines, groups_of
 
-logger = logging.getLogger("django_idempotent_tasks")
-
-#: Keys that one transaction puts away, and kinds of error that a dry run lists.
-BITE, KINDS = 200, 20
+#: Kinds of error that a dry run lists.
+KINDS = 20
 
 _MEANS = "Its record stays until it is pruned; a later call may have the key."
 
@@ -45,11 +40,10 @@ def discard_one(store: LedgerStore, row: IdempotencyKey, reason: str, *, yes: bo
     if not yes:
         words = f"Dry run: would discard {harmless(row.task)} {harmless(row.key_text)}. {_MEANS}"
         return Report(facts | {"outcome": "dry run"}, [words, "Say --yes to do it."])
-    decision = dead_letters.discard(store, row)
+    decision = dead_letters.discard(store, row, by=who(), reason=reason)
     if not decision.done:
         line = f"Not discarded: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s discarded %s %s: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "discarded"}, [f"Discarded. {_MEANS}"])
 
 
@@ -69,23 +63,11 @@ def _planned(store: LedgerStore, selection: Selection) -> Report:
 
 def _many(store: LedgerStore, selection: Selection, reason: str, say: Say) -> Report:
     """Those that had ended by now: what fails meanwhile is left for another decision."""
-    done = moved = 0
-    for page in _until_now(store, selection).pages(store.connection.alias, size=BITE):
-        with store.together():
-            put_away = sum(dead_letters.discard(store, row).done for row in page)
-        done, moved = done + put_away, moved + len(page) - put_away
-        say(f"{done:,} discarded ...")
-    if done:
-        words = harmless(selection.words())
-        logger.warning("%s discarded %d dead letters (%s): %s", who(), done, words, harmless(reason))
+    done, moved = dead_letters.discard_all(
+        store, selection, by=who(), reason=reason, tell_so_far=lambda so_far: say(f"{so_far:,} discarded ...")
+    )
     lines = [f"Discarded {done:,} dead letter(s)."]
     if moved:
         lines.append(f"{moved:,} had moved on meanwhile and were left alone.")
     facts = {"outcome": "done", "discarded": done, "moved_on": moved}
     return Report(facts, lines, FINDINGS if moved else FINE)
-
-
-def _until_now(store: LedgerStore, selection: Selection) -> Selection:
-    now = database_now(store)
-    before = selection.ended_before
-    return replace(selection, ended_before=now if before is None else min(before, now))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from ...identity.text import harmless
@@ -15,8 +14,6 @@ from ...operations.status import is_led
 from ...operations.text import since, table
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 #: Seconds between two looks, and how long nobody may lead the sweeper before waiting is given up.
 PAUSE, PATIENCE = 1.0, 30.0
@@ -158,11 +155,10 @@ def stop_redrive(store: LedgerStore, options: Options, _say: Say) -> Report:
     if not options["yes"]:
         lines = [f"Dry run: would stop it here. {progress(row)}", "Say --yes to do it."]
         return Report({"outcome": "dry run", **operation_facts(row)}, lines)
-    stopped = stop(row, by=who(), alias=store.connection.alias)
+    stopped = stop(row, by=who(), reason=reason, alias=store.connection.alias)
     row.refresh_from_db(using=store.connection.alias)
     if not stopped:
         return _ended(row)
-    logger.warning("%s stopped redrive %d: %s", who(), row.pk, harmless(reason))
     facts = {"outcome": "stopped", **operation_facts(row)}
     return Report(facts, [f"Stopped: {row.redriven:,} of {row.total:,} were redriven, and stay so."])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
 from .list import Group, group_lines, groups_of
 from .operations import begun, wait_for
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 #: Kinds of error that a dry run lists, and calls whose arguments it tries.
 KINDS, TRIED = 20, 1000
@@ -56,11 +53,9 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
         words = f"Dry run: would run {key} again{' with other arguments' if edited else ''}."
         kept = "The same key, call and downstream keys; its attempts are counted from 0."
         return _report(row, "dry run", [words, kept, *remarks, "Say --yes to do it."], FINE)
-    decision = dead_letters.redrive(store, row, by=who(), edited=edited)
+    decision = dead_letters.redrive(store, row, by=who(), reason=reason, edited=edited)
     if not decision.done:
         return _report(row, "moved on", [f"Not redriven: {harmless(decision.problem)}."], FINDINGS)
-    changed = ", with other arguments" if edited else ""
-    logger.warning("%s redrove %s %s%s: %s", who(), harmless(row.task), row.digest, changed, harmless(reason))
     lines = ["Redriven: the key is PENDING, and the sweeper sends it at its next look."]
     return _report(row, "redriven", [*lines, *remarks], FINE)
 

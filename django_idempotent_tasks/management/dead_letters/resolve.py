@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
@@ -14,8 +12,6 @@ from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
 from .discard import discard_one
 from .redrive import redrive_one
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 def resolve(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -43,11 +39,10 @@ def _done(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str
         lines = [words, "Nothing is run; other calls of the key get this result.", "Say --yes to do it."]
         return Report(facts | {"outcome": "dry run"}, lines)
     try:
-        decision = dead_letters.resolve(store, row, result)
+        decision = dead_letters.resolve(store, row, result, by=who(), reason=reason)
     except ValueError as error:
         raise could_not_run(str(error)) from None
     if not decision.done:
         line = f"Not resolved: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s resolved %s %s as done: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "resolved"}, ["Resolved: the key is SUCCEEDED with your result."])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
@@ -14,8 +12,6 @@ from ..cli.project import project_app
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from .list import find, no_job, state_of, what_next
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 _UNKNOWN = "No task of this name is known here: was it renamed or removed?"
 
@@ -34,17 +30,9 @@ def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
     if not options["yes"]:
         words = f"Dry run: would send {harmless(job.task)} again, under a new task id: no key guards it."
         return _report(job, "dry run", [words, *remarks, "Say --yes to do it."])
-    outcome = rerun(app, store, job)
+    outcome = rerun(app, store, job, by=who(), reason=reason)
     if outcome.problem:
         return _report(job, "not sent", [f"Not sent: {harmless(outcome.problem)}."], FINDINGS)
-    logger.warning(
-        "%s reran failed job %d of %s as %s: %s",
-        who(),
-        job.pk,
-        harmless(job.task),
-        outcome.task_id,
-        harmless(reason),
-    )
     return _report(job, "sent", [f"Sent as {outcome.task_id}.", *remarks], sent=outcome)
 
 

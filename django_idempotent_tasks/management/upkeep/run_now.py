@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ...beat.checks import beat_problem
@@ -19,8 +18,6 @@ from ...states import State
 from ..cli.project import project_app
 from ..cli.reason import who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -40,11 +37,9 @@ def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _busy(task, busy, store) if busy else _planned(task)
     app = project_app()
     known_task(task.task)  # imports them: whether it is ours decides how it is sent
-    busy = run_now(task, by=who(), app=app, store=store)
+    busy = run_now(task, by=who(), app=app, store=store, reason=options["reason"] or "")
     if busy is not None:
         return _busy(task, busy, store)
-    reason = harmless(options["reason"] or "no reason given")
-    logger.warning("%s ran the periodic task %s now: %s", who(), harmless(name), reason)
     return Report(
         {"name": name, "outcome": "sent"}, [f"{harmless(name)} is sent; 'idem keys list' shows its key."]
     )
