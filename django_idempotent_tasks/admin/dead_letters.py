@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -16,12 +17,12 @@ from ..identity.text import public_text
 from ..ledger.encoding import decode_error, error_parts
 from ..models import DeadLetter, FailedJob
 from ..operations import dead_letters
+from ..operations.groups import Signature, by_age
 from ..operations.redaction import call_text
 from ..operations.sentences import what_next
 from .actions.decisions import Discard, Redrive, Resolve
 from .actions.many import VERBS, Verb, ask_picked, matching
 from .actions.matching import is_of_discarded
-from .groups import groups
 from .keys import facts
 from .lists import waiting
 from .lists.filters import (
@@ -41,6 +42,9 @@ from .words.ledger import alias, now
 from .words.timeline import failures, timeline
 from .words.visible import description_of
 from .words.wording import at, block, category_word, cell, dotted, shown, state_word
+
+#: The choices of the filter "ended" that a group counts.
+_AGES = ("1h", "24h", "7d")
 
 
 @admin.register(DeadLetter)
@@ -152,7 +156,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         is_grouped = request.method == "GET" and not is_of_discarded(request)
-        own = {"groups": groups(now(request))} if is_grouped and self.has_view_permission(request) else {}
+        own = {"groups": _groups(request)} if is_grouped and self.has_view_permission(request) else {}
         return super().changelist_view(request, own | (extra_context or {}))
 
     def get_search_results(
@@ -239,3 +243,21 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
 def _many_name(verb: Verb) -> str:
     return f"django_idempotent_tasks_deadletter_{verb.slug}_many"
+
+
+def _groups(request: HttpRequest) -> dict[str, Any]:
+    """The most frequent errors, with counts by age; each count has the query of the list that shows it."""
+    found, is_all = by_age(alias(), now(request))
+    return {"rows": [_group(each) for each in found], "is_all": is_all}
+
+
+def _group(each: Signature) -> dict[str, Any]:
+    every = urlencode({"signature": each.signature})
+    cells = [
+        (number, urlencode({"signature": each.signature, "ended": age}))
+        for age, number in zip(_AGES, each.ages, strict=True)
+    ]
+    error, task = (
+        (each.signature, "") if each.last is None else (dotted(each.last.error), dotted(each.last.task))
+    )
+    return {"error": error, "task": task, "query": every, "cells": [*cells, (each.count, every)]}

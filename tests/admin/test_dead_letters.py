@@ -11,6 +11,7 @@ from django.test import Client
 from django_idempotent_tasks.admin.dead_letters import DeadLetterAdmin
 from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.models import FailedJob
+from django_idempotent_tasks.operations import groups
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
@@ -51,15 +52,28 @@ def test_groups_count_by_error_and_age_and_lead_to_the_list_that_they_count(root
     old = dead(keys, error="shop.Timeout", signature="a" * 16)
     keys.in_columns(old, finished_at=keys.now(old) - timedelta(hours=30))
     dead(keys, error="shop.Declined", signature="b" * 16)
-    rows = root.get(page(DEAD)).context["groups"].rows
-    assert [(row.error.replace("<wbr>", ""), [number for number, _query in row.cells]) for row in rows] == [
+    rows = root.get(page(DEAD)).context["groups"]["rows"]
+    shown = [(row["error"].replace("<wbr>", ""), [number for number, _query in row["cells"]]) for row in rows]
+    assert shown == [
         ("shop.Timeout", [1, 1, 2, 2]),
         ("shop.Declined", [1, 1, 1, 1]),
     ]
-    for number, query in rows[0].cells:
+    for number, query in rows[0]["cells"]:
         found = root.get(f"{page(DEAD)}?{query}").context["cl"].result_list
         assert len(found) == number
         assert new.digest in {row.pk for row in found}
+
+
+def test_groups_say_when_more_dead_letters_exist_than_were_counted(
+    root: Client, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "BOUND", 2)
+    monkeypatch.setattr(groups, "SHOWN", 1)
+    for letter in "ab":
+        dead(keys, error="shop.Timeout", signature=letter * 16)
+    assert root.get(page(DEAD)).context["groups"]["is_all"]
+    dead(keys, error="shop.Timeout", signature="c" * 16)
+    assert not root.get(page(DEAD)).context["groups"]["is_all"]
 
 
 def test_filters_leave_what_they_name(root: Client, keys: Keys) -> None:

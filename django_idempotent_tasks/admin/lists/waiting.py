@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import connections
 from django.db.models import QuerySet
 
 from ...models import DeadLetter
+from ...operations.groups import indexed
 from ...operations.selection import Selection
 from ...states import State
 from ..words.ledger import alias
@@ -19,11 +19,8 @@ _INDEXED = {"signature", "ended_after", "ended_before"}
 
 
 def dead_letters() -> QuerySet[DeadLetter]:
-    """All of them. A signature that was not discarded is a dead letter's: whatever moves one on clears it."""
-    using = alias()
-    if connections[using].vendor == "mysql":  # no partial index there; the state has one
-        return DeadLetter.objects.using(using)
-    return DeadLetter._base_manager.using(using).filter(signature__isnull=False, discarded_at__isnull=True)
+    """All of them, from their index."""
+    return indexed(alias())
 
 
 def discarded() -> QuerySet[DeadLetter]:

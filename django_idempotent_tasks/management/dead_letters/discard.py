@@ -7,13 +7,14 @@ from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
+from ...operations.groups import kinds
 from ...operations.search import by_digest
 from ...operations.selection import Selection
 from ..cli.chosen import one_or_many
 from ..cli.missing import no_key, not_dead
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from .list import group_lines, groups_of
+from .list import group_lines
 
 #: Kinds of error that a dry run lists.
 KINDS = 20
@@ -49,7 +50,7 @@ def discard_one(store: LedgerStore, row: IdempotencyKey, reason: str, *, yes: bo
 
 def _planned(store: LedgerStore, selection: Selection) -> Report:
     alias = store.connection.alias
-    total, groups = selection.query(alias).count(), groups_of(alias, selection, KINDS)
+    total, groups = selection.query(alias).count(), kinds(alias, selection, KINDS)
     facts = {
         "outcome": "dry run",
         "dead_letters": total,

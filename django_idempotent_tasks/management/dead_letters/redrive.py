@@ -11,13 +11,14 @@ from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters, redrives
+from ...operations.groups import Kind, kinds
 from ...operations.search import by_digest
 from ...operations.selection import Selection
 from ..cli.chosen import one_or_many
 from ..cli.missing import no_key, not_dead
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .list import Group, group_lines, groups_of
+from .list import group_lines
 from .operations import begun, wait_for
 
 #: Kinds of error that a dry run lists, and calls whose arguments it tries.
@@ -89,7 +90,7 @@ class Plan:
     ``unreadable`` of these have a message that cannot be read or sent: the redrive skips them.
     """
 
-    groups: list[Group]
+    groups: list[Kind]
     total: int
     stored: int
     problems: Counter[str]
@@ -159,7 +160,7 @@ def _plan(store: LedgerStore, selection: Selection) -> Plan:
     found = selection.query(alias)
     problems, tried, unreadable = _problems(alias, selection)
     total, stored = found.count(), found.filter(message__isnull=False).count()
-    return Plan(groups_of(alias, selection, KINDS), total, stored, problems, tried, unreadable)
+    return Plan(kinds(alias, selection, KINDS), total, stored, problems, tried, unreadable)
 
 
 def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int, int]:
