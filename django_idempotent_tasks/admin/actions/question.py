@@ -38,9 +38,9 @@ class ReasonForm(forms.Form):
 
 
 def ask(
-    admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, **more: Any
+    admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, target: str = ""
 ) -> TemplateResponse:
-    """The page with the question; sent back to where it came from it is answered."""
+    """The page with the question. Its form is posted to ``target``, or to the page's own address."""
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,
@@ -51,7 +51,7 @@ def ask(
         "back": back,
         "list_url": admin.list_url(request),
         "media": admin.media + form.media,
-        **more,
+        "target": target,
     }
     request.current_app = admin.admin_site.name
     return TemplateResponse(request, TEMPLATE, context, status=400 if form.errors else 200)
