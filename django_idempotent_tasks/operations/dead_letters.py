@@ -31,13 +31,13 @@ Arguments = tuple[list[Any], dict[str, Any]]
 #: Dead letters that one transaction discards.
 BITE = 200
 
-#: What a message remembers of the attempts that failed.
+#: Options of a message that come from the attempts that failed.
 _SPENT = ("retries", "expires")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it was carried out; ``problem`` says why not and what to do instead."""
+    """Whether an operator's verb was carried out; ``problem`` says why not and what to do instead."""
 
     done: bool
     problem: str = ""
@@ -54,10 +54,10 @@ def redrive(
     reason: str = "",
     edited: Arguments | None = None,
 ) -> Decision:
-    """FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends it.
+    """Move a key from FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends its call.
 
-    Same key, same call, same downstream keys; attempts, crashes and retries from 0. ``edited`` are
-    other arguments, under the same key.
+    Key, call and downstream keys stay the same; attempts, crashes and retries are counted from 0.
+    ``edited``: other arguments for the call, under the same key.
     """
     text = anew(row, edited)
     if text is None:
@@ -77,11 +77,11 @@ def tell(row: IdempotencyKey, *, by: str, using: str | None) -> None:
 
 
 def unsendable(row: IdempotencyKey) -> str:
-    """Why a dead letter cannot be redriven that has no message, or none that can be read."""
+    """Why a dead letter without a readable message cannot be redriven."""
     if row.message is None:
         return _(
-            "nothing of the call is stored (a sensitive task, or arguments above MAX_PAYLOAD): send it again"
-            " where it came from, or resolve or discard this one"
+            "the call's message is not stored (a sensitive task, or arguments above MAX_PAYLOAD): send the"
+            " call again where it came from, or resolve or discard this dead letter"
         )
     return _(
         "its stored message cannot be read, or is above MAX_PAYLOAD: send the call again where it came from"
@@ -151,7 +151,7 @@ def resolve(
 
 
 def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
-    """The stored message as that of a first attempt, perhaps with other arguments; None without one."""
+    """The stored message as a first attempt sends it, perhaps with other arguments; None: unreadable."""
     try:
         message = Message.decode(row.task, row.message or "")
     except ValueError:
@@ -160,17 +160,19 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     headers = options.get("headers")
     if isinstance(headers, dict) and isinstance(headers.get(HEADER), dict):
         header = {name: value for name, value in headers[HEADER].items() if name != AGAIN}
-        header[REDRIVEN] = row.token + 1  # later than every copy, and than a revoke that workers remember
+        header[REDRIVEN] = (
+            row.token + 1
+        )  # a later turn than every copy has, and than a revoke that workers remember
         options["headers"] = {**headers, HEADER: header}
     message = replace(message, options=options)
     if edited is not None:
         message = replace(message, args=edited[0], kwargs=edited[1])
     text = message.encode(limit=settings().max_payload)
-    return text if edited is None else _readable(text)
+    return text if edited is None else _if_readable(text)
 
 
-def _readable(text: str | None) -> str | None:
-    """The text, if whoever takes the message can read it."""
+def _if_readable(text: str | None) -> str | None:
+    """The text of a message, if a worker can read it; else None."""
     try:
         given_json(text or "")
     except ValueError:
@@ -179,7 +181,7 @@ def _readable(text: str | None) -> str | None:
 
 
 def known_problem(row: IdempotencyKey) -> str | None:
-    """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
+    """Why a redrive is likely to fail again; None where this process knows no reason."""
     task = known_task(row.task)
     if task is None:
         return _("no task of this name is known here; it may have been renamed or removed")
@@ -209,10 +211,10 @@ def _refused(problem: str) -> Decision:
 
 
 def moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
-    """Somebody else was first, and has the key now or has decided already: say who."""
+    """The refusal where another call or person has changed the key since ``row`` was read: it says who."""
     now = IdempotencyKey.objects.using(store.connection.alias).filter(digest=row.digest).first()
     if now is None:
-        return _refused(_("its key is gone: it was pruned meanwhile"))
+        return _refused(_("its key is gone: the sweeper pruned it meanwhile"))
     state = State(now.state).name
     if now.discarded_at is not None:
         return _refused(_("it was discarded meanwhile"))

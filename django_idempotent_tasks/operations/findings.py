@@ -1,4 +1,4 @@
-"""Judges a status: what needs a person, in one sentence each, and where a command shows more."""
+"""Names what needs a person in a status, one sentence each, and the command that shows more."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ def _sweeper(seen: Status) -> Iterator[Finding]:
     yield Finding("no_leader", Count(int(not seen.is_led)), no_sweeper())
     count = seen.count(State.RUNNING, "stuck")
     words = ngettext(
-        "%(count)s lease is over for more than a minute: nothing is stored to send again, or nobody sweeps.",
-        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody"
-        " sweeps.",
+        "%(count)s lease ended over a minute ago: no message is stored to send again, or no sweeper runs.",
+        "%(count)s leases ended over a minute ago: no messages are stored to send again, or no sweeper runs.",
         count.number,
     )
     yield _counted("expired_leases", count, words, "See 'idem keys list --state running'.")
@@ -86,26 +85,24 @@ def _dead(seen: Status) -> Iterator[Finding]:
     yield _counted("failed", count, words, "See 'idem dead-letters list --state failed'.")
     count = seen.count(State.REVIEW, "kept")
     words = ngettext(
-        "%(count)s dead letter is in review: a person must say what became of it.",
-        "%(count)s dead letters are in review: a person must say what became of them.",
+        "%(count)s dead letter is in review: find out whether its effects happened, then decide.",
+        "%(count)s dead letters are in review: find out whether their effects happened, then decide.",
         count.number,
     )
     yield _counted("review", count, words, "See 'idem dead-letters list --state review'.")
 
 
 def _behind(seen: Status) -> Iterator[Finding]:
-    """Keys that should be deleted. Some always are: the sweeper deletes them every few seconds."""
+    """Keys that are past their retention. A few always are: the sweeper deletes them every few seconds."""
     past = total(*(seen.count(state, "past") for state in PRUNED))
     if past.number >= PRUNE_BEHIND:
-        words = _(
-            "%(count)s keys are past their time for over a minute: the sweeper is behind with deleting them."
-        )
+        words = _("%(count)s keys should have been deleted over a minute ago: the sweeper is behind.")
         remedy = _("'idem prune --yes --pause 0' helps; does the database keep up?")
         yield _counted("prune_behind", past, words, remedy)
 
 
 def beat_findings(seen: Overview | None) -> Iterator[Finding]:
-    """What needs a person; nothing where no beat of ours has ever led."""
+    """What needs a person about beat; nothing where no beat of this package has ever led."""
     if seen is None or seen.leader is None:
         return
     words = _("Nobody leads beat while periodic tasks are enabled: start one, 'manage.py idem beat'.")
@@ -119,19 +116,17 @@ def beat_findings(seen: Overview | None) -> Iterator[Finding]:
     yield _counted("beat_overdue", count, words, "See 'idem health beat'.")
     count = _count(seen.unreadable)
     words = ngettext(
-        "%(count)s periodic task cannot be read, so that beat sends nothing of it; the others go on.",
-        "%(count)s periodic tasks cannot be read, so that beat sends nothing of them; the others go on.",
+        "Beat cannot read %(count)s periodic task and does not send it; it goes on with the others.",
+        "Beat cannot read %(count)s periodic tasks and does not send them; it goes on with the others.",
         count.number,
     )
-    yield _counted(
-        "beat_unreadable", count, words, "'idem health beat' names them, what is wrong and the remedy."
-    )
+    yield _counted("beat_unreadable", count, words, "'idem health beat' names them, with the remedy.")
     count = _count(seen.strangers)
     words = ngettext(
-        "%(count)s periodic task was also sent by an ordinary beat within a day, so that it ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
-        "%(count)s periodic tasks were also sent by an ordinary beat within a day, so that they ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
+        "An ordinary beat also sent %(count)s periodic task in the last day, so the task ran twice: stop"
+        " every 'celery beat' that runs without the scheduler of this package.",
+        "An ordinary beat also sent %(count)s periodic tasks in the last day, so the tasks ran twice: stop"
+        " every 'celery beat' that runs without the scheduler of this package.",
         count.number,
     )
     yield _counted("beat_stranger", count, words)

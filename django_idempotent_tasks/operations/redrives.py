@@ -1,4 +1,4 @@
-"""Redrives of many dead letters, as a person asks for them: begin, stop, and what has failed again."""
+"""Begins, stops and counts redrive operations: each redrives many dead letters at a person's wish."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .selection import Selection
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Keys a second that a rate may be.
+#: The highest rate, in keys a second.
 FASTEST = 1_000_000
 #: Running redrives that one look reads: not more than a person would.
 SHOWN = 20
@@ -26,16 +26,16 @@ SHOWN = 20
 def begin(
     selection: Selection, *, by: str, reason: str, rate: int | None = None, alias: str | None = None
 ) -> RedriveOperation:
-    """Write the operation; the sweeper carries it out at most ``rate`` keys a second.
+    """Write an operation, which the sweeper carries out at ``rate`` keys a second at most.
 
-    It takes what has ended by now: what fails again is not taken once more. Raises ValueError for an
-    empty reason or a rate that is none from 1 to ``FASTEST``.
+    The operation redrives keys that have ended by now, so none twice. Raises ValueError for an empty
+    reason, or a rate that is not between 1 and ``FASTEST``.
     """
     if not reason.strip():
         msg = "Give a reason: it is kept with the operation."
         raise ValueError(msg)
     if rate is not None and not 1 <= rate <= FASTEST:
-        msg = f"The rate must be 1 to {FASTEST:,} keys a second, not {rate}; None is as fast as it goes."
+        msg = f"The rate must be 1 to {FASTEST:,} keys a second, not {rate}; None is without a limit."
         raise ValueError(msg)
     store = get_store(alias)
     using = store.connection.alias
@@ -49,10 +49,10 @@ def begin(
         total=total,
     )
     operation.save(using=using, force_insert=True)
-    with override(None):  # a log has one language, whoever asks
+    with override(None):  # log lines are in one language, whatever the asking person reads
         words = selection.words()
-    told = harmless(reason.strip())
-    logger.warning("%s redrives %d dead letters (%s): %s", harmless(by), total, harmless(words), told)
+    why = harmless(reason.strip())
+    logger.warning("%s redrives %d dead letters (%s): %s", harmless(by), total, harmless(words), why)
     return operation
 
 

@@ -15,32 +15,32 @@ from ..ledger.moments import database_now, shifted
 from ..ledger.stores import LedgerStore
 from ..models import SWEEPER, IdempotencyKey, Leader, RedriveOperation
 from ..states import PRUNED, State
-from .counts import Count, capped, of_state, of_the_dead
+from .counts import Count, capped, dead_letter_numbers, of_state
 from .redrives import running
 from .sentences import waits_for_its_eta
 
-#: A sweep comes every few seconds: what is late by more has been left behind.
+#: A sweeper sweeps every few seconds: a key that is late by more was left behind.
 LATE = timedelta(minutes=1)
-#: A message that was sent so often by the sweeper, with growing waits between, reaches no worker.
+#: After so many sends by the sweeper, with growing waits between, a message counts as reaching no worker.
 SENT_IN_VAIN = 2
-#: Rows whose message is looked at for its ETA.
+#: How many rows' messages are read for their ETA.
 SAMPLE = 100
 
 
 @dataclass(slots=True)
 class Status:
-    """The numbers of one look."""
+    """The numbers of the ledger at one moment."""
 
     now: datetime
     leader: Leader | None
     states: dict[State, Mapping[str, Any]] = field(default_factory=dict)
     unsent: Count = field(default_factory=lambda: Count(0))
     redrives: list[RedriveOperation] = field(default_factory=list)
-    #: None where beat has no part in this ledger.
+    #: None where beat cannot run on this ledger.
     beat: Overview | None = None
 
     def count(self, state: State, name: str = "number") -> Count:
-        """One number of a state: a bound where only a part of its keys was looked at."""
+        """One number of a state: a bound where only a part of its keys was read."""
         counts = self.states[state]
         number, is_part = counts[name], capped(counts["number"]).is_bound
         return Count(min(number, capped(number).number), is_part and number > 0)
@@ -73,7 +73,7 @@ def _leader(alias: str) -> Leader | None:
 
 
 def _numbers(state: State, now: datetime) -> dict[str, Any]:
-    """What is counted of a state; of those that may be many only what the index holds."""
+    """The aggregates over the keys of a state; over states with many keys only columns of the index."""
     late = shifted(now, -LATE)
     numbers: dict[str, Any] = {
         "number": Counted("state"),
@@ -82,21 +82,21 @@ def _numbers(state: State, now: datetime) -> dict[str, Any]:
     match state:
         case State.PENDING | State.RETRY:
             stuck = Q(due_at__lte=late) | Q(sends__gte=SENT_IN_VAIN)
-            if state is State.RETRY:  # its due time stays in open_at when the broker does not take it
+            if state is State.RETRY:  # open_at keeps its time while the broker takes nothing
                 stuck |= Q(due_at__lte=now, open_at__lte=late, sends=-1)
             numbers |= {"stuck": Counted("state", filter=stuck), "oldest": Min("created_at")}
         case State.RUNNING:
             numbers["open"] = Counted("state", filter=Q(open_at__lte=now))
             numbers["stuck"] = Counted("state", filter=Q(open_at__lte=late))
         case State.FAILED | State.REVIEW:
-            numbers |= of_the_dead()
+            numbers |= dead_letter_numbers()
     if state in PRUNED:
         numbers["past"] = Counted("state", filter=Q(due_at__lte=late))
     return numbers
 
 
 def _unsent(alias: str, now: datetime) -> Count:
-    """PENDING keys for over a minute that no broker took. Their due time moves with each try."""
+    """Keys PENDING for over a minute whose message no broker took. Each try moves their due time."""
     keys = IdempotencyKey.objects.using(alias)
     past = shifted(now, -LATE)
     tried = keys.filter(state=State.PENDING, sends=-1, due_at__gt=past, due_at__lte=now)

@@ -240,10 +240,8 @@ def test_what_would_make_it_fail_again_is_said_before(root: Client, keys: Keys) 
     )
     unsendable = dead(keys)
     keys.in_columns(unsendable, message=None)
-    assert (
-        "nothing of the call is stored" in root.get(page(DEAD, "redrive", unsendable.digest)).content.decode()
-    )
-    assert "nothing of the call is stored" in decide(root, "redrive", unsendable)
+    assert "message is not stored" in root.get(page(DEAD, "redrive", unsendable.digest)).content.decode()
+    assert "message is not stored" in decide(root, "redrive", unsendable)
     assert keys.row(unsendable).state == State.FAILED
 
 

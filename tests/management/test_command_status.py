@@ -215,4 +215,4 @@ def test_a_bite_of_keys_past_their_time_says_that_the_sweeper_is_behind(keys: Ke
     with shifted(WINDOW + 90):
         assert found(keys) == ["prune_behind"]
         text = idem("status", "--database", keys.alias)[1]
-    assert "3 keys are past their time for over a minute: the sweeper is behind" in text
+    assert "3 keys should have been deleted over a minute ago: the sweeper is behind" in text

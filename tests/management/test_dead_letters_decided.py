@@ -190,7 +190,7 @@ def test_what_cannot_be_sent_is_refused_and_says_what_to_do(keys: Keys, settings
     claim = dead(keys, message=None)
     code, seen = decide(keys, ["redrive"], claim, *WHY)
     assert (code, seen["outcome"]) == (1, "not possible")
-    assert "send it again where it came from, or resolve or discard" in seen["text"]
+    assert "again where it came from, or resolve or discard" in seen["text"]
     settings.IDEMPOTENT_TASKS = {"MAX_PAYLOAD": 200}
     big = ["redrive", "--arguments", json.dumps({"args": ["x" * 300]})]
     assert "above MAX_PAYLOAD" in decide(keys, big, dead(keys), *WHY)[1]["text"]

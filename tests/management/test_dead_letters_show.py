@@ -100,7 +100,7 @@ def test_a_key_that_was_discarded_says_so(keys: Keys) -> None:
     assert facts(keys, "dead-letters", "discard", claim.digest, *WHY)[0] == 0
     seen = facts(keys, "keys", "show", claim.digest)[1]
     assert seen["discarded"] is not None
-    assert "It was discarded: a new call may have the key" in seen["next"]
+    assert "The dead letter was discarded: a new call may claim the key" in seen["next"]
     assert "discarded already" in facts(keys, "dead-letters", "show", claim.digest)[1]["decisions"]["discard"]
 
 

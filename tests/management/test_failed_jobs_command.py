@@ -150,7 +150,7 @@ def test_what_must_not_be_rerun_says_what_to_do_instead(keys: Keys, app: Celery)
     for number, words in (
         (guarded, f"'idem dead-letters redrive {claim.digest}'"),
         (plain(keys, state=State.RETRY), "Celery tried it again by itself"),
-        (plain(keys, has_message=False), "its call is not stored"),
+        (plain(keys, has_message=False), "message is not stored"),
     ):
         code, seen = facts(keys, "failed-jobs", "rerun", number, *WHY)
         assert code == 1

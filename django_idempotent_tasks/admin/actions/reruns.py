@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from ...models import FailedJob
 from ...operations.dead_letters import DONE, Decision
 from ...operations.reruns import rerun
-from ...operations.tasks import known_task
+from ...operations.tasks import known_task, unknown_task
 from ..words.ledger import store
 from ..words.wording import shown
 from .audit import who
@@ -52,7 +52,7 @@ class Rerun(RowAction):
         ]
         warnings = []
         if known_task(row.task) is None:
-            warnings.append(_("No task of this name is known here: was it renamed or removed?"))
+            warnings.append(unknown_task())
         warnings += [
             _("%(who)s ran it again at %(at)s.")
             % {"who": shown(each.user), "at": f"{each.action_time:%Y-%m-%d %H:%M}"}

@@ -14,7 +14,7 @@ from ...exceptions import ConfigurationError
 from ...ledger.moments import database_now
 from ...models import BeatCursor, IdempotencyKey
 from ...operations.dead_letters import DONE, Decision
-from ...operations.tasks import known_task
+from ...operations.tasks import known_task, unknown_task
 from ...operations.text import since
 from ...states import State
 from ..words.entries import schedule_words
@@ -52,7 +52,7 @@ class RunNow(RowAction):
         if not task.enabled:
             warnings.append(_("The entry is disabled, and stays so: it runs this once."))
         if known_task(task.task) is None:
-            warnings.append(_("No task of this name is known here: was it renamed or removed?"))
+            warnings.append(unknown_task())
         return Question(_("Run %(entry)s now?") % {"entry": shown(row)}, _("Run it"), lines, facts, warnings)
 
     def mark(self, row: BeatCursor) -> str:

@@ -6,14 +6,12 @@ from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
 from ...operations.reruns import Rerun, rerun
-from ...operations.tasks import known_task
+from ...operations.tasks import known_task, unknown_task
 from ...states import State
 from ..cli.project import project_app
 from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from .list import find, no_job, state_of, what_next
-
-_UNKNOWN = "No task of this name is known here: was it renamed or removed?"
 
 
 def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
@@ -26,7 +24,7 @@ def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _report(job, "not possible", [problem], FINDINGS)
     app = project_app()
     is_known = job.task in app.tasks or known_task(job.task) is not None
-    remarks = [] if is_known else [_UNKNOWN]
+    remarks = [] if is_known else [unknown_task()]
     if not options["yes"]:
         words = f"Dry run: would send {harmless(job.task)} again, under a new task id: no key guards it."
         return _report(job, "dry run", [words, *remarks, "Say --yes to do it."])
