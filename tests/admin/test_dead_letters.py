@@ -178,7 +178,7 @@ def test_a_review_is_resolved_with_a_result_that_must_be_json(root: Client, keys
     for wrong in ("{ref: 7}", "NaN", "1e999", '{"__type__": "no", "__value__": 1}', "[" * 9000):
         refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": wrong})
         assert refused.status_code == 400
-        assert "This is no JSON" in refused.content.decode()
+        assert "This is not JSON" in refused.content.decode()
     too_long = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": f'"{"x" * 70_000}"'})
     assert "at most 65536 characters" in too_long.content.decode()
     assert keys.row(claim).state == State.REVIEW

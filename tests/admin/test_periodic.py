@@ -146,7 +146,7 @@ def test_a_run_by_hand_is_confirmed_sent_and_logged(person: Person, shop: Bench)
     entry_of_log = LogEntry.objects.get()
     assert entry_of_log.change_message == "Run it now: the report was wrong"
     assert entry_of_log.object_repr == "often"
-    assert "Somebody has asked for it meanwhile" in messages_of(ann.post(url, form, follow=True))
+    assert "Somebody else has run it meanwhile" in messages_of(ann.post(url, form, follow=True))
     assert shop.post.arrived() == []
     assert "the report was wrong" in ann.get(page("beatcursor", "history", entry.pk)).content.decode()
 
