@@ -1,4 +1,4 @@
-"""Redrive operations: how far they are, who asked for them and why, and a way to stop them."""
+"""The pages of redrive operations: how far each is, who began it and why, and the action that stops it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .words.wording import ago, at, cell, shown
 
 
 class Stop(RowAction):
-    """Where it is; what was redriven stays so."""
+    """Stops an operation; what it has redriven stays redriven."""
 
     slug = "stop"
     label = gettext_lazy("Stop it")
@@ -37,7 +37,7 @@ class Stop(RowAction):
         return _("It has ended: %(state)s%(by)s.") % {"state": _state(row), "by": by}
 
     def question(self, request: HttpRequest, row: RedriveOperation) -> Question:  # noqa: ARG002
-        lines = [_("It ends where it is; what it has redriven stays so.")]
+        lines = [_("The redrive ends here; the calls that it has redriven stay redriven.")]
         facts = [
             (_("redriven"), f"{row.redriven:,}"),
             (_("of"), f"{row.total:,}"),
@@ -66,7 +66,7 @@ class Stop(RowAction):
 
 @admin.register(RedriveOperation)
 class RedriveOperationAdmin(ReadOnlyAdmin):
-    """Redrives of many."""
+    """The list of redrive operations."""
 
     list_display = ("begun", "progress", "state_shown", "who", "why", "which", "rate_shown")
     list_filter = ()
@@ -76,12 +76,12 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("begun"))
     def begun(self, row: RedriveOperation) -> str:
-        """When."""
+        """When a person began it."""
         return at(row.created_at)
 
     @admin.display(description=gettext_lazy("progress"))
     def progress(self, row: RedriveOperation) -> str:
-        """A bar and its numbers."""
+        """How far it is, as a bar with numbers."""
         return bar(row)
 
     @admin.display(description=gettext_lazy("state"))
@@ -92,23 +92,23 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("asked for by"))
     def who(self, row: RedriveOperation) -> str:
-        """A person."""
+        """Who began it."""
         return cell(row.created_by)
 
     @admin.display(description=gettext_lazy("reason"))
     def why(self, row: RedriveOperation) -> str:
-        """In their words."""
+        """Why, in that person's words."""
         return cell(row.reason)
 
     @admin.display(description=gettext_lazy("which"))
     def which(self, row: RedriveOperation) -> str:
-        """The selection."""
+        """Which dead letters it is for."""
         return cell(words_of(row))
 
     @admin.display(description=gettext_lazy("rate"))
     def rate_shown(self, row: RedriveOperation) -> str:
-        """Keys a second."""
-        return _("as fast as it goes") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
+        """At most how many keys a second."""
+        return _("no limit") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
 
     def page(self, request: HttpRequest, row: RedriveOperation) -> dict[str, Any]:
         moment, found = now(request), redrives.dead_again(row, alias=alias())
@@ -130,7 +130,7 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
 
 
 def bar(row: RedriveOperation) -> str:
-    """Progress without a script."""
+    """A bar that needs no script."""
     done = row.redriven + row.skipped
     label = f"{done:,} / {row.total:,}"
     return format_html(
@@ -142,7 +142,7 @@ def bar(row: RedriveOperation) -> str:
     )
 
 
-#: For translators: what the model calls them.
+#: For translators: the names of the states, as the model has them.
 _STATES = (gettext_noop("running"), gettext_noop("done"), gettext_noop("stopped"))
 
 

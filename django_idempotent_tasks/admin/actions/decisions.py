@@ -134,9 +134,7 @@ class Redrive(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _(
-                "The same call runs again, under the same key and downstream keys. Attempts are counted from 0."
-            ),
+            _("The same call runs again, under the same key and downstream keys; attempts begin at 0."),
             _("The sweeper sends the call within seconds."),
         ]
         problem = dead_letters.known_problem(row)
@@ -182,9 +180,7 @@ class Discard(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _(
-                "The dead letter leaves this list and is not run; its record stays until the sweeper prunes it."
-            ),
+            _("It leaves this list and is not run; its record stays until the sweeper prunes it."),
             _("A later call may claim the key."),
         ]
         title = _("Discard %(key)s?") % {"key": shown(row)}
@@ -207,9 +203,7 @@ class Resolve(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _(
-                "You say that the effects happened: the key succeeds with your result, and its call is not run again."
-            ),
+            _("You say that its effects happened: it succeeds with your result and is not run again."),
             _("Nothing checks your word: look for the effects first, at the provider or in the database."),
         ]
         title = _("Mark %(key)s as done?") % {"key": shown(row)}

@@ -41,13 +41,9 @@ class Release(RowAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         goal = (
-            _(
-                "The call is inside external(), so the key moves to review: you must say whether its effects happened."
-            )
+            _("The key moves to review, for its call is inside external(): you must find out what happened.")
             if row.in_external
-            else _(
-                "Any worker can claim the key at once; the sweeper sends its call again if the message is stored."
-            )
+            else _("The key can be claimed at once, and the sweeper sends its call again if it is stored.")
         )
         lines = [
             _("The present holder is not stopped, but the ledger refuses its completion from now on."),
@@ -60,11 +56,7 @@ class Release(RowAction):
         ]
         warnings = []
         if row.open_at is not None and row.open_at > now(request):
-            warnings.append(
-                _(
-                    "The holder is alive: it renewed its lease. If you release the key, its work may be done twice."
-                )
-            )
+            warnings.append(_("The holder is alive: it renewed its lease. Its work may then be done twice."))
         title = _("Release %(key)s?") % {"key": shown(row)}
         return Question(title, _("Release it"), lines, facts, warnings, is_grave=True)
 

@@ -158,9 +158,7 @@ def _ask(
 def _lines(verb: Verb, words: Any) -> list[str]:
     if not verb.is_redrive:
         return [
-            _(
-                "The dead letters leave the list and are not run; their records stay. Keys that moved on are left alone."
-            )
+            _("They leave the list and are not run; their records stay. Keys that moved on are left alone.")
         ]
     lines = [
         _("The same calls run again, under their keys. Keys that have moved on meanwhile are left alone.")
