@@ -93,7 +93,7 @@ def test_entries_of_each_kind_are_shown_in_words_and_nothing_acts(root: Client, 
     found = rows(root)
     assert "03:00 AM" in found["nightly"]["schedule"]
     assert (found["nightly"]["next"], found["nightly"]["enabled"]) == ("-", False)
-    assert found["at once"]["next"] == "when a beat has looked at it"
+    assert found["at once"]["next"] == "known when a beat has read the entry"
     assert found["often"]["passed_over"].startswith("1,234, the last ")
     assert "an ordinary beat sent it as well" in found["often"]["stranger"]
     hostile = PeriodicTask.objects.get(name=HOSTILE)
@@ -229,7 +229,7 @@ def test_an_entry_that_beat_cannot_read_is_named_with_the_remedy_beside_the_othe
     found = rows(root)
     assert (found["often"]["problem"], set(found)) == ("", {"often", "bad"})
     assert found["bad"]["problem"].endswith(".")
-    assert found["bad"]["next"] == "none: beat cannot read it"
+    assert found["bad"]["next"] == "none: beat cannot read the entry"
     said = root.get(page("beatcursor", "change", bad.pk))
     assert ("cannot be read", found["bad"]["problem"]) in said.context["facts"]
     assert root.get(page("beatcursor", "history", bad.pk)).status_code == 200
