@@ -271,7 +271,7 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     claim = keys.claimed()
     assert keys.fail(claim)
     shown = root.get(page(KEY, "change", claim.digest))
-    assert "A redrive runs this one again." in shown.context["next"]
+    assert "A redrive runs this call again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
 

@@ -176,7 +176,7 @@ NEXT: list[tuple[dict[str, Any], int, str]] = [
     (
         {"state": State.PENDING, "due": -1, "sends": -1},
         0,
-        "does not have its message; the sweeper sends it now",
+        "does not have the call's message; the sweeper sends it now",
     ),
     ({"state": State.RUNNING, "open": 60}, 0, "the key is free in "),
     ({"state": State.RUNNING, "open": 60}, 99, "frees the key and sends its call again"),
@@ -186,9 +186,9 @@ NEXT: list[tuple[dict[str, Any], int, str]] = [
         99,
         "the next copy or call that arrives takes the key over",
     ),
-    ({"state": State.RETRY, "open": 90, "due": 300}, 0, "It may be claimed in 1 m"),
+    ({"state": State.RETRY, "open": 90, "due": 300}, 0, "A worker may claim the key in 1 m"),
     ({"state": State.RETRY, "open": -9, "due": 300, "message": None}, 0, "none is stored"),
-    ({"state": State.REVIEW}, 0, "waits for a person"),
+    ({"state": State.REVIEW}, 0, "waits for your decision"),
     (
         {"state": State.FAILED, "reason": Reason.RETRIES_USED_UP, "due": 9000},
         0,

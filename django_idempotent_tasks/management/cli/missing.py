@@ -1,4 +1,4 @@
-"""Reports for a key that is not there, or is no dead letter (any more)."""
+"""Reports that a key does not exist, or is not a dead letter (any more)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .report import FINDINGS, Report
 
 
 def no_key() -> Report:
-    """No row has this digest, or this key."""
+    """The report where no row has the digest or key."""
     return Report({"key": None}, ["There is no such key; 'idem keys list' shows the newest."], FINDINGS)
 
 
 def not_dead(row: IdempotencyKey) -> Report:
-    """The key is in a state in which a person decides nothing."""
+    """The report on a key that waits for no decision."""
     state = State(row.state)
     holder = row.runner_task_id or row.task_id
     line = (

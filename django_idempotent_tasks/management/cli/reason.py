@@ -1,4 +1,4 @@
-"""Names who changes something and why: both are logged."""
+"""Says who changes something and why, for the log."""
 
 from __future__ import annotations
 

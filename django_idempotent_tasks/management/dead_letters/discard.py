@@ -1,4 +1,4 @@
-"""``idem dead-letters discard``: puts dead letters away; their records stay until they are pruned."""
+"""``idem dead-letters discard``: takes dead letters off the lists; their rows stay until they are pruned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEANS = "Its record stays until it is pruned; a later call may have the key."
 
 
 def discard(store: LedgerStore, options: Options, say: Say) -> Report:
-    """One by its digest, or all that fit."""
+    """Discard one dead letter by its digest, or all that fit."""
     wanted, reason = one_or_many(store, options), reason_of(options)
     if isinstance(wanted, Selection):
         return _many(store, wanted, reason, say) if options["yes"] else _planned(store, wanted)
@@ -34,10 +34,12 @@ def discard(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def discard_one(store: LedgerStore, row: IdempotencyKey, reason: str, *, yes: bool) -> Report:
-    """A dead letter as it was read."""
+    """Discard a dead letter as it was read."""
     facts: dict[str, object] = {"digest": row.digest}
     if row.discarded_at is not None:
-        return Report(facts | {"outcome": "discarded before"}, ["It is discarded already."], FINDINGS)
+        return Report(
+            facts | {"outcome": "discarded before"}, ["This dead letter is discarded already."], FINDINGS
+        )
     if not yes:
         words = f"Dry run: would discard {harmless(row.task)} {harmless(row.key_text)}. {_MEANS}"
         return Report(facts | {"outcome": "dry run"}, [words, "Say --yes to do it."])
@@ -63,7 +65,7 @@ def _planned(store: LedgerStore, selection: Selection) -> Report:
 
 
 def _many(store: LedgerStore, selection: Selection, reason: str, say: Say) -> Report:
-    """Those that had ended by now: what fails meanwhile is left for another decision."""
+    """Discard the dead letters that have ended by now: later ones are left for another decision."""
     done, moved = dead_letters.discard_all(
         store, selection, by=who(), reason=reason, tell_so_far=lambda so_far: say(f"{so_far:,} discarded ...")
     )

@@ -1,4 +1,4 @@
-"""``idem dead-letters list``: by the signature of their error, one by one, or those that were put away."""
+"""``idem dead-letters list``: prints dead letters by the signature of their error, or one a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..cli.report import Options, Report, Say
 
 
 def list_letters(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """What waits for a person, or was put away."""
+    """List the dead letters that wait for a decision, or the discarded ones."""
     selection, now, limit = selection_of(store, options), database_now(store), options["limit"]
     alias = store.connection.alias
     if options.get("discarded"):
@@ -43,7 +43,7 @@ def _grouped(store: LedgerStore, selection: Selection, now: datetime, limit: int
 
 
 def group_lines(groups: Sequence[Kind], now: datetime) -> list[str]:
-    """A table."""
+    """The kinds as a table."""
     head = ("count", "signature", "task", "state", "category", "oldest", "newest", "error")
     return table([head, *(_group_line(group, now) for group in groups)])
 
@@ -67,7 +67,7 @@ def _rows(found: Iterable[IdempotencyKey], now: datetime, limit: int, key: str) 
 
 
 def letter_facts(row: IdempotencyKey) -> dict[str, object]:
-    """The facts of one dead letter but its arguments."""
+    """The facts of one dead letter, without its arguments."""
     return {
         "digest": row.digest,
         "state": State(row.state).name.lower(),

@@ -1,4 +1,4 @@
-"""``idem dead-letters resolve``: a person says how it ends: run again, done with a result, or given up."""
+"""``idem dead-letters resolve``: ends one dead letter as a person says: run again, done, or discarded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .redrive import redrive_one
 
 
 def resolve(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Exactly one of ``--rerun``, ``--done`` and ``--abandon``."""
+    """Carry out exactly one of ``--rerun``, ``--done`` and ``--abandon``."""
     done, reason = options.get("done"), reason_of(options)
     if bool(options.get("rerun")) + bool(options.get("abandon")) + (done is not None) != 1:
         raise could_not_run("Say one of --rerun, --done RESULT, --abandon.")
@@ -36,7 +36,7 @@ def _done(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str
     facts: dict[str, object] = {"digest": row.digest}
     if not options["yes"]:
         words = f"Dry run: would end {harmless(row.task)} {harmless(row.key_text)} as SUCCEEDED."
-        lines = [words, "Nothing is run; other calls of the key get this result.", "Say --yes to do it."]
+        lines = [words, "No call runs; other calls of the key get this result.", "Say --yes to do it."]
         return Report(facts | {"outcome": "dry run"}, lines)
     try:
         decision = dead_letters.resolve(store, row, result, by=who(), reason=reason)

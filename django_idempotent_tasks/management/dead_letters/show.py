@@ -1,4 +1,4 @@
-"""``idem dead-letters show``: one of them, why it failed, and what each decision would do."""
+"""``idem dead-letters show``: prints one dead letter, why it failed, and what each decision would do."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..cli.report import Options, Report, Say
 from ..failed_jobs.list import job_facts, job_table, traceback_lines
 from ..keys.card import card, card_lines
 
-#: Failed attempts that are shown, the last ones.
+#: How many failed attempts are shown: the last ones.
 ATTEMPTS = 20
 
 
 def show_letter(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """All that is known of it; arguments and traceback only when asked for."""
+    """Show all facts of a dead letter; its arguments and traceback only when asked for."""
     alias, now = store.connection.alias, database_now(store)
     row = by_digest(alias, options["digest"])
     if row is None:
@@ -44,12 +44,12 @@ def show_letter(store: LedgerStore, options: Options, _say: Say) -> Report:
 
 
 def decisions(row: IdempotencyKey, now: datetime) -> dict[str, str]:
-    """What each would do, and what stands against it."""
+    """What each decision would do, and why it may fail."""
     return {
         "redrive": _redrive(row),
         "discard": _discard(row, now),
         "resolve": (
-            "'--done RESULT' ends it as SUCCEEDED: other calls of the key get your result, nothing is run;"
+            "'--done RESULT' ends the key as SUCCEEDED: other calls of the key get your result, no call runs;"
             " '--rerun' is a redrive, '--abandon' a discard."
         ),
     }
@@ -58,14 +58,14 @@ def decisions(row: IdempotencyKey, now: datetime) -> dict[str, str]:
 def _redrive(row: IdempotencyKey) -> str:
     if dead_letters.anew(row) is None:
         return f"Not possible: {dead_letters.unsendable(row)}."
-    words = "Runs it again: the same key, call and downstream keys, its attempts counted from 0."
+    words = "Runs the call again: key, call and downstream keys stay the same, attempts are counted from 0."
     problem = dead_letters.known_problem(row)
-    return words if problem is None else f"{words} It is likely to fail: {problem}"
+    return words if problem is None else f"{words} The call is likely to fail again: {problem}"
 
 
 def _discard(row: IdempotencyKey, now: datetime) -> str:
     if row.discarded_at is not None:
-        return "It is discarded already; a redrive takes it out again."
+        return "This dead letter is discarded already; you can still redrive it."
     keep = timedelta(seconds=settings().dead_letter_retention)
     end = keep if row.state == State.REVIEW or row.due_at is None else row.due_at - now
     return f"Its record stays for {span(end.total_seconds())}; a later call may have the key."

@@ -1,4 +1,4 @@
-"""``idem failed-jobs rerun``: sends the call of a plain task again; those with a key have better ways."""
+"""``idem failed-jobs rerun``: sends the call of a failed plain task again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .list import find, no_job, state_of, what_next
 
 
 def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """The last attempt of a plain task, once; ``--again`` once more."""
+    """Rerun a plain task's last attempt, once; with ``--again`` once more."""
     reason, job = reason_of(options), find(store, options["number"])
     if job is None:
         return no_job()

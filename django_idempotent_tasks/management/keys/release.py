@@ -1,4 +1,4 @@
-"""``idem keys release``: takes a key from the holder that a person no longer trusts."""
+"""``idem keys release``: takes a running key from its holder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-_REFUSED = "The present holder is not stopped, but its completion is refused from now on."
+_REFUSED = "The present holder is not stopped, but the ledger refuses its completion from now on."
 
 
 def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """RUNNING to RETRY, due now, if the key still has the token that was seen."""
+    """Move a key from RUNNING to RETRY, due now, if it still has the token that was read."""
     reason = options["reason"].strip()
     if not reason:
         raise could_not_run("--reason must say why: it is logged.")
@@ -34,7 +34,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
     if not options["yes"]:
         return _planned(row)
     if not doubted.release(store, row):
-        return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
+        return _report(row, "moved on", ["Nothing was released: the key has moved on. Look again."], FINDINGS)
     logger.warning(
         "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
     )
