@@ -49,7 +49,7 @@ def _plain(value: object) -> Any:
     try:
         return json.loads(json.dumps(value, default=_text), parse_constant=str)
     except Exception:  # noqa: BLE001  a project's classes may raise anything
-        return f"not shown: JSON cannot hold this {type(value).__name__}"
+        return f"not shown: {type(value).__name__}, which JSON cannot hold"
 
 
 def _text(value: object) -> str:
