@@ -1,4 +1,4 @@
-"""The tables. Rows are written by the stores with one statement a transition; read them, do not save them."""
+"""The tables. The stores write their rows, one statement a transition: read rows, never save them."""
 
 from __future__ import annotations
 
