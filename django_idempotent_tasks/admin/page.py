@@ -32,7 +32,7 @@ from .words.wording import shown
 STYLE = "django_idempotent_tasks/admin.css"
 
 
-class _Named:
+class _HarmlessRow:
     """A row whose ``str()`` is made harmless, for templates that print it; other attributes are the row's."""
 
     def __init__(self, row: Any) -> None:
@@ -170,7 +170,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
             raise PermissionDenied
         if row is None:
             return self.missing(request)
-        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}
+        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _HarmlessRow(row)}
         return super().history_view(request, object_id, own | (extra_context or {}))
 
     def missing(self, request: HttpRequest) -> HttpResponse:

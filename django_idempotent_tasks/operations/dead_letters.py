@@ -59,24 +59,24 @@ def redrive(
     Key, call and downstream keys stay the same; attempts, crashes and retries are counted from 0.
     ``edited``: other arguments for the call, under the same key.
     """
-    text = anew(row, edited)
+    text = redrive_message(row, edited)
     if text is None:
         unfit = _("the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD")
-        return _refused(unsendable(row) if edited is None else unfit)
+        return _refused(why_unsendable(row) if edited is None else unfit)
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
-    tell(row, by=by, using=store.connection.alias)
+    announce_redriven(row, by=by, using=store.connection.alias)
     _log(row, "redrove", by, reason, how="" if edited is None else ", with other arguments")
     return DONE
 
 
-def tell(row: IdempotencyKey, *, by: str, using: str | None) -> None:
+def announce_redriven(row: IdempotencyKey, *, by: str, using: str | None) -> None:
     """Announce that a dead letter was redriven."""
     named = {"digest": row.digest, "token": row.token + 1, "task_id": row.task_id, "by": by}
     announce(signals.redriven, sender=row.task, using=using, **named)
 
 
-def unsendable(row: IdempotencyKey) -> str:
+def why_unsendable(row: IdempotencyKey) -> str:
     """Why a dead letter without a readable message cannot be redriven."""
     if row.message is None:
         return _(
@@ -150,7 +150,7 @@ def resolve(
     return DONE
 
 
-def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
+def redrive_message(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     """The stored message as a first attempt sends it, perhaps with other arguments; None: unreadable."""
     try:
         message = Message.decode(row.task, row.message or "")

@@ -143,8 +143,8 @@ class Redrive(DecisionAction):
             if problem is None
             else [_("The call is likely to fail again: %(why)s") % {"why": shown(problem)}]
         )
-        if dead_letters.anew(row) is None:
-            warnings.append(shown(dead_letters.unsendable(row)))
+        if dead_letters.redrive_message(row) is None:
+            warnings.append(shown(dead_letters.why_unsendable(row)))
         title = _("Redrive %(key)s?") % {"key": shown(row)}
         return Question(title, _("Redrive it"), lines, self.facts(request, row), warnings)
 

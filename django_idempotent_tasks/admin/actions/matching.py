@@ -94,10 +94,10 @@ def count(selection: Selection) -> tuple[int, bool]:
 def problems(selection: Selection) -> list[str]:
     """How many of the first ones cannot be sent, then each reason why others would fail again."""
     rows = list(selection.query(alias())[:SAMPLE])
-    lost = [row for row in rows if dead_letters.anew(row) is None]
+    lost = [row for row in rows if dead_letters.redrive_message(row) is None]
     left = [row for row in rows if row not in lost]
     known = {f"{shown(row.task)}: {shown(why)}" for row in left if (why := dead_letters.known_problem(row))}
-    known |= {f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in lost}
+    known |= {f"{shown(row.task)}: {dead_letters.why_unsendable(row)}" for row in lost}
     words = _("Of the first %(looked)s, %(lost)s cannot be sent and are skipped.")
     said = [words % {"looked": len(rows), "lost": len(lost)}] if lost else []
     return said + sorted(known)

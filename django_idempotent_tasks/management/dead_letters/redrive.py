@@ -45,7 +45,7 @@ def redrive(store: LedgerStore, options: Options, say: Say) -> Report:
 def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str) -> Report:
     """Redrive a dead letter as it was read; without ``--yes`` only say what would happen."""
     edited = options.get("arguments")
-    text = dead_letters.anew(row, edited)
+    text = dead_letters.redrive_message(row, edited)
     if text is None:
         return _report(row, "not possible", [f"Cannot be redriven: {_unsendable(row, edited)}."], FINDINGS)
     remarks = _remarks(row, text)
@@ -62,9 +62,9 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
 
 
 def _unsendable(row: IdempotencyKey, edited: dead_letters.Arguments | None) -> str:
-    if edited is not None and dead_letters.anew(row) is not None:
+    if edited is not None and dead_letters.redrive_message(row) is not None:
         return "these arguments are above MAX_PAYLOAD"
-    return dead_letters.unsendable(row)
+    return dead_letters.why_unsendable(row)
 
 
 def _remarks(row: IdempotencyKey, text: str) -> list[str]:
@@ -169,7 +169,7 @@ def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int, int]
     tried = unreadable = 0
     for page in selection.pages(alias, size=PAGE):
         for row in page:
-            if row.message is not None and dead_letters.anew(row) is None:
+            if row.message is not None and dead_letters.redrive_message(row) is None:
                 unreadable += 1
             elif (problem := dead_letters.known_problem(row)) is not None:
                 problems[f"{row.task}: {problem}"] += 1

@@ -56,8 +56,8 @@ def decisions(row: IdempotencyKey, now: datetime) -> dict[str, str]:
 
 
 def _redrive(row: IdempotencyKey) -> str:
-    if dead_letters.anew(row) is None:
-        return f"Not possible: {dead_letters.unsendable(row)}."
+    if dead_letters.redrive_message(row) is None:
+        return f"Not possible: {dead_letters.why_unsendable(row)}."
     words = "Runs the call again: key, call and downstream keys stay the same, attempts are counted from 0."
     problem = dead_letters.known_problem(row)
     return words if problem is None else f"{words} The call is likely to fail again: {problem}"
