@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from celery import Celery
@@ -25,7 +25,9 @@ from tests.management.test_command_idem import Keys, facts, idem
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
 ARGS = ["x" * 1021, [[n, {"n": str(n)}] for n in range(200)]]
-OPTIONS = {"task_id": "P", "queue": "reruns", "group_id": "G", "root_id": "R", "retries": 3, "priority": 4}
+#: One a process: tests that run beside each other share a broker.
+QUEUE = f"reruns-{uuid4().hex}"
+OPTIONS = {"task_id": "P", "queue": QUEUE, "group_id": "G", "root_id": "R", "retries": 3, "priority": 4}
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def sent(app: Celery) -> list[Any]:
     found = []
     with (
         app.connection_for_write() as connection,
-        connection.SimpleQueue("reruns") as queue,
+        connection.SimpleQueue(QUEUE) as queue,
         suppress(queue.Empty),
     ):
         while True:
