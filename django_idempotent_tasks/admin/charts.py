@@ -10,10 +10,9 @@ from django.db.models import Count as Counted
 from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
-from ..models import DEAD, HourlyCount, IdempotencyKey
+from ..models import COUNTED, DEAD, HourlyCount, IdempotencyKey
 from ..operations.counts import CAP, Count
 from ..states import State
-from ..sweeper.hours import COUNTED
 from .words.ledger import alias
 from .words.wording import shown
 

@@ -15,13 +15,14 @@ if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
 from .beat import BeatCursor
 from .duplicates import DuplicateAttempt
 from .failures import DEAD, DeadLetter, FailedJob
-from .hourly import Dashboard, HourlyCount
+from .hourly import COUNTED, Dashboard, HourlyCount
 from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
 
 __all__ = [
     "BEAT",
+    "COUNTED",
     "DEAD",
     "SWEEPER",
     "AnsweredCall",

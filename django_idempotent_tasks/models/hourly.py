@@ -8,6 +8,9 @@ from django.db import models
 
 from .fields import MomentField
 
+#: The task of the row that says that an hour was counted, also an hour in which no key was made.
+COUNTED = ""
+
 
 class HourlyCount(models.Model):
     """The totals of one task's keys that were made in one hour; the sweeper writes them afterwards."""

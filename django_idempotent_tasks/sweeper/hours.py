@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 
 from ..ledger.moments import database_now, shifted
 from ..ledger.stores import LedgerStore
-from ..models import HourlyCount
+from ..models import COUNTED, HourlyCount
 
 HOUR = timedelta(hours=1)
 #: Hours that are counted afterwards where nobody swept, and hours that one call counts.
 BEHIND, BITE = 24, 6
-#: The task of the row that says that an hour was counted, also one in which nothing was made.
-COUNTED = ""
 
 
 def count_hours(store: LedgerStore) -> int:

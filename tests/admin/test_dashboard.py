@@ -9,9 +9,8 @@ from django.test import Client
 
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import HourlyCount
+from django_idempotent_tasks.models import COUNTED, HourlyCount
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.sweeper.hours import COUNTED
 from tests.admin.conftest import Person, at_most, page
 from tests.admin.test_dead_letters import dead
 from tests.admin.test_keys import hostile_key, inert
