@@ -137,7 +137,9 @@ def _revoke_in_backend(task: Any, task_ids: list[str]) -> None:
     writer.start()
     writer.join(BACKEND_LIMIT)
     if writer.is_alive():
-        logger.warning("The result backend was not told of cancelled %s within %s s", task_ids, BACKEND_LIMIT)
+        logger.warning(
+            "The result backend did not store that %s was cancelled within %s s", task_ids, BACKEND_LIMIT
+        )
 
 
 def _mark_revoked(backend: Any, task_ids: list[str]) -> None:
@@ -145,7 +147,7 @@ def _mark_revoked(backend: Any, task_ids: list[str]) -> None:
         for task_id in task_ids:
             backend.mark_as_revoked(task_id, CANCELLED)
     except Exception as error:  # noqa: BLE001  every backend has its own errors
-        logger.warning("The result backend was not told of cancelled %s (%r)", task_ids, error)
+        logger.warning("The result backend did not store that %s was cancelled (%r)", task_ids, error)
     finally:
         connections.close_all()  # those of this thread, which a backend in the database opened
 

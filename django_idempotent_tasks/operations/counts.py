@@ -1,4 +1,4 @@
-"""Counts that read a bounded number of index entries, and say so where there are more."""
+"""Counts rows by reading a bounded number of index entries; a count says if there are more."""
 
 from __future__ import annotations
 
