@@ -237,7 +237,8 @@ def test_an_entry_that_beat_cannot_read_is_named_with_the_remedy_beside_the_othe
     if wrong not in SENT_BY_HAND:
         answer = root.post(url, {"reason": "now", "seen": seen(root, url)}, follow=True)
         assert found["bad"]["problem"] in messages_of(answer)
-    (about,) = [each for each in root.get(DASHBOARD).context["findings"] if "cannot be read" in each["text"]]
+    findings = root.get(DASHBOARD).context["findings"]
+    (about,) = [each for each in findings if "Beat cannot read" in each["text"]]
     assert about["url"] == LIST
 
 

@@ -157,12 +157,8 @@ def _ask(
 
 def _lines(verb: Verb, words: Any) -> list[str]:
     if not verb.is_redrive:
-        return [
-            _("They leave the list and are not run; their records stay. Keys that moved on are left alone.")
-        ]
-    lines = [
-        _("The same calls run again, under their keys. Keys that have moved on meanwhile are left alone.")
-    ]
+        return [_("They leave the list and are not run; their records stay. What moved on is left alone.")]
+    lines = [_("The same calls run again, under their keys. What has moved on meanwhile is left alone.")]
     if words != PICKED_WORD:
         lines.append(
             _(
@@ -257,7 +253,7 @@ def _decide(
     action, done, refused = verb.action(), 0, []
     for row in rows:
         with transaction.atomic(using=alias()):
-            decision = _decide_one(request, action, row, form)
+            decision = _decide_on(request, action, row, form)
             if decision.done:
                 note(request, row, action.entry(form))
         if decision.done:
@@ -271,13 +267,11 @@ def _decide(
         messages.warning(request, problem)
     if gone or len(refused) > LISTED:
         left = gone + max(len(refused) - LISTED, 0)
-        messages.warning(
-            request, _("%(left)s others were not done: they were pruned, or have moved on.") % {"left": left}
-        )
+        messages.warning(request, _("%(left)s others were not done: pruned, or moved on.") % {"left": left})
     return _back(admin, request)
 
 
-def _decide_one(
+def _decide_on(
     request: HttpRequest, action: DecisionAction, row: IdempotencyKey, form: ReasonForm
 ) -> Decision:
     if not action.is_allowed(request, row):
