@@ -13,6 +13,7 @@ from kombu import Connection, Producer
 from kombu.utils import json as wire
 
 from ..conf import settings
+from ..exceptions import ConfigurationError, PayloadTooLarge
 from ..identity.lost_keys import lost_key
 from . import header
 from .address import address_of, delayed, moment
@@ -145,7 +146,18 @@ class Message:
         headers = len(_json(self.options.get("headers")) or "")
         return text if headers <= limit and len(text) - headers <= limit else None
 
-    def not_json(self) -> str | None:
+    def text_or_raise(self) -> str:
+        """The JSON text that a row keeps. Raises ConfigurationError for a message that no row can hold."""
+        limit = settings().max_payload
+        text = self.encode(limit=limit)
+        if text is not None:
+            return text
+        part = self._not_json()
+        problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
+        msg = f"{self.task}: this call cannot be stored, {problem}; pass an id or a name instead."
+        raise ConfigurationError(msg) if part else PayloadTooLarge(msg)
+
+    def _not_json(self) -> str | None:
         """The first part that JSON cannot hold, by its name; None when there is none."""
         parts = {f"argument {place}": value for place, value in enumerate(self.args, start=1)}
         parts |= {f"argument {name!r}": value for name, value in self.kwargs.items()}

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from .. import signals
 from ..conf import settings
 from ..conf.options import Policy
+from ..exceptions import ConfigurationError
 from ..ledger.encoding import encode_result, given_json
 from ..ledger.stores import LedgerStore
 from ..messages.message import AGAIN, HEADER, Message
@@ -51,10 +52,12 @@ def redrive(
     Same key, same call, same downstream keys; attempts, crashes and retries from 0. ``edited`` are
     other arguments, under the same key.
     """
-    text = anew(row, edited)
+    try:
+        text = anew(row, edited)
+    except (ConfigurationError, ValueError) as error:
+        return _refused(str(error).removesuffix("."))
     if text is None:
-        unfit = _("the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD")
-        return _refused(unsendable(row) if edited is None else unfit)
+        return _refused(unsendable(row))
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     tell(row, by=by, using=store.connection.alias)
@@ -109,7 +112,10 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
 
 
 def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
-    """The stored message as that of a first attempt, perhaps with other arguments; None without one."""
+    """The stored message as that of a first attempt, perhaps with other arguments; None without one.
+
+    Raises ConfigurationError or ValueError for arguments that cannot be stored, or be read again.
+    """
     try:
         message = Message.decode(row.task, row.message or "")
     except ValueError:
@@ -121,18 +127,10 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
         header[REDRIVEN] = row.token + 1  # later than every copy, and than a revoke that workers remember
         options["headers"] = {**headers, HEADER: header}
     message = replace(message, options=options)
-    if edited is not None:
-        message = replace(message, args=edited[0], kwargs=edited[1])
-    text = message.encode(limit=settings().max_payload)
-    return text if edited is None else _readable(text)
-
-
-def _readable(text: str | None) -> str | None:
-    """The text, if whoever takes the message can read it."""
-    try:
-        given_json(text or "")
-    except ValueError:
-        return None
+    if edited is None:
+        return message.encode(limit=settings().max_payload)
+    text = replace(message, args=edited[0], kwargs=edited[1]).text_or_raise()
+    given_json(text)
     return text
 
 

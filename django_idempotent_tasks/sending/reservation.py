@@ -12,7 +12,7 @@ from django.db.transaction import TransactionManagementError
 
 from ..conf import settings
 from ..conf.options import Policy
-from ..exceptions import ConfigurationError, DuplicateTask, PayloadTooLarge
+from ..exceptions import ConfigurationError, DuplicateTask
 from ..ledger.ledger import Ledger
 from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 from ..ledger.stores import get_store
@@ -122,13 +122,7 @@ class Reservation:
 
     def _call(self) -> Call:
         """What the row holds. Raises ConfigurationError for a message that could not be sent from it."""
-        limit = settings().max_payload
-        text = self.message.encode(limit=limit)
-        if text is None:
-            part = self.message.not_json()
-            problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
-            msg = f"{self.task.name}: this call cannot be stored, {problem}; pass an id or a name instead."
-            raise ConfigurationError(msg) if part else PayloadTooLarge(msg)
+        text = self.message.text_or_raise()
         if '"__type__"' in text:  # what kombu takes for an encoded object
             self._ask_whether_it_can_be_read(text)
         return Call(self.identity, self.task.name, self.task_id, text)

@@ -7,6 +7,7 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
+from ...exceptions import ConfigurationError
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
@@ -48,9 +49,13 @@ def redrive(store: LedgerStore, options: Options, say: Say) -> Report:
 def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str) -> Report:
     """A dead letter as it was read; with ``--yes`` it is carried out."""
     edited = options.get("arguments")
-    text = dead_letters.anew(row, edited)
+    try:
+        text = dead_letters.anew(row, edited)
+    except ConfigurationError as error:
+        return _report(row, "not possible", [f"Cannot be redriven: {harmless(error)}"], FINDINGS)
     if text is None:
-        return _report(row, "not possible", [f"Cannot be redriven: {_unsendable(row, edited)}."], FINDINGS)
+        problem = dead_letters.unsendable(row)
+        return _report(row, "not possible", [f"Cannot be redriven: {problem}."], FINDINGS)
     remarks = _remarks(row, text)
     if not options["yes"]:
         key = f"{harmless(row.task)} {harmless(row.key_text)}"
@@ -64,12 +69,6 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
     logger.warning("%s redrove %s %s%s: %s", who(), harmless(row.task), row.digest, changed, harmless(reason))
     lines = ["Redriven: the key is PENDING, and the sweeper sends it at its next look."]
     return _report(row, "redriven", [*lines, *remarks], FINE)
-
-
-def _unsendable(row: IdempotencyKey, edited: dead_letters.Arguments | None) -> str:
-    if edited is not None and dead_letters.anew(row) is not None:
-        return "these arguments are above MAX_PAYLOAD"
-    return dead_letters.unsendable(row)
 
 
 def _remarks(row: IdempotencyKey, text: str) -> list[str]:
