@@ -23,7 +23,6 @@ from ..messages.header import from_header, is_in_canvas, to_header
 from ..messages.message import Message
 from ..messages.relay import relay
 from ..states import State
-from .fallback import run_here, runs_here
 from .result import AcceptedResult, accepted_result
 from .submission import Submission
 
@@ -42,6 +41,21 @@ _ENDS = {
 
 #: What a message may carry that running it in the caller would drop, or nobody would wait for there.
 _FOLLOWED = ("chord", "chain", "group_id", "link", "link_error")
+
+
+def runs_here() -> bool:
+    """Whether ``SYNC_FALLBACK`` has callers run what they send; a function there is asked at every call."""
+    choice = settings().sync_fallback
+    return bool(choice()) if callable(choice) else choice
+
+
+def run_here(task: Any, message: Message) -> Any:
+    """Run a call as it would have arrived; its ETA is not waited for. Returns Celery's EagerResult.
+
+    Not for a message with a chain or a chord: Celery's ``apply`` would drop what follows.
+    """
+    message = message.started()
+    return task.apply(list(message.args), dict(message.kwargs), **message.options)
 
 
 class Reservation:

@@ -14,8 +14,7 @@ from ..exceptions import KeyReused
 from ..messages.message import HEADER
 from ..messages.stamping import Send, stamp
 from .checked import check_options
-from .fallback import runs_here
-from .reservation import Reservation
+from .reservation import Reservation, runs_here
 from .submission import Submission
 
 
