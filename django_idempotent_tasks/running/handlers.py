@@ -14,11 +14,13 @@ BEFORE = "before_start"
 AFTER = ("on_success", "on_failure", "on_retry", "after_return")
 
 _ANSWERED, _STARTING = "idempotency_answered", "idempotency_starting"
+#: What both are set to: no value of a header, so that no copy of the message carries them on.
+_MARK = object()
 
 
 def mark_answered(request: Any) -> None:
     """Note that this delivery ends with what another one did."""
-    vars(request)[_ANSWERED] = True
+    vars(request)[_ANSWERED] = _MARK
 
 
 def put_in_place(kind: type) -> None:
@@ -49,7 +51,7 @@ def _resolved(kind: type, name: str) -> Callable[..., Any]:
 def _after(hook: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(hook)
     def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
-        return None if _ANSWERED in vars(task.request) else hook(task, *args, **kwargs)
+        return None if vars(task.request).get(_ANSWERED) is _MARK else hook(task, *args, **kwargs)
 
     return asked
 
@@ -60,7 +62,7 @@ def _before(hook: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(hook)
     def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
         request = task.request
-        is_its_time = request.called_directly or _STARTING in vars(request)
+        is_its_time = request.called_directly or vars(request).get(_STARTING) is _MARK
         return hook(task, *args, **kwargs) if is_its_time else None
 
     return asked
@@ -71,7 +73,7 @@ def start(task: Any, args: Any, kwargs: Any) -> None:
     if not hasattr(type(task).before_start, "idempotent_hook"):
         return
     request = vars(task.request)
-    request[_STARTING] = True
+    request[_STARTING] = _MARK
     try:
         task.before_start(task.request.id, args, kwargs)
     finally:
