@@ -26,7 +26,7 @@ def mark_answered(request: Any) -> None:
 def put_in_place(kind: type) -> None:
     """Put our question before the hooks that a task's classes define."""
     for name in (BEFORE, *AFTER):
-        found = mro_lookup(kind, name, stop={Task, object})
+        found = mro_lookup(kind, name, stop={Task, object}, monkey_patched=[Task.__module__])
         if found is not None and not hasattr(vars(found)[name], "idempotent_hook"):
             around = _before if name == BEFORE else _after
             hook = around(_resolved(kind, name))
