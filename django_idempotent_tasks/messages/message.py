@@ -108,16 +108,19 @@ class Message:
         return expires is not None and expires <= now
 
     @classmethod
-    def of_request(cls, task: Any, request: Any) -> Message:
-        """The message that a running request was delivered by, as ``Task.signature_from_request`` makes it.
+    def of_request(cls, task: Any, request: Any, own: Mapping[str, Any] | None = None) -> Message:
+        """The message that delivered a request, as ``Task.signature_from_request`` makes it.
 
         Without its Signature, which would cost a guarded task more than the identity of its call; and with
-        that identity, wherever it stood in the delivered message.
+        that identity, wherever it stood in the delivered message. ``own`` is its header, where that is known.
         """
         ignored = vars(request).get("ignore_result")
         options = request.as_execution_options()
         options["ignore_result"] = task.ignore_result if ignored is None else ignored
-        options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
+        if own is None:
+            options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
+        else:
+            options["headers"] = {**(options["headers"] or {}), HEADER: own}
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
@@ -232,11 +235,11 @@ def beside(request: Any) -> dict[str, Any]:
     }
 
 
-def stored_text(task: Any, request: Any) -> str | None:
+def stored_text(task: Any, request: Any, own: Mapping[str, Any] | None = None) -> str | None:
     """A running request's message as its row keeps it; None where it must not be kept, or cannot."""
     if task.idempotency_policy.sensitive or request.is_eager:
         return None
-    return Message.of_request(task, request).encode(limit=settings().max_payload)
+    return Message.of_request(task, request, own).encode(limit=settings().max_payload)
 
 
 def _json(value: object) -> str | None:

@@ -27,8 +27,7 @@ def redrive_of(header: object) -> int:
 
 def turn_of(header: object, details: Mapping[str, Any]) -> Turn:
     """The turn of a message with this identity; ``details`` are its options, or those of its request."""
-    nesting, retries = (details.get(name) for name in ("replaced_task_nesting", "retries"))
-    return redrive_of(header), _count(nesting), _count(retries)
+    return redrive_of(header), _count(details.get("replaced_task_nesting")), _count(details.get("retries"))
 
 
 def _count(value: object) -> int:

@@ -155,7 +155,7 @@ class Delivery(ABC):
 
     def _stored(self, call: Call) -> Call:
         """The call with its message, to be sent again, where that may be kept."""
-        return replace(call, message=stored_text(self.task, self.request))
+        return replace(call, message=stored_text(self.task, self.request, self.header))
 
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
         """Never acknowledged, never run unguarded, retries untouched."""
