@@ -12,6 +12,8 @@ from ..identity.text import KEY_TEXT_LENGTH, for_people
 
 #: The message header that carries a call's identity from where it was made.
 HEADER = "idempotency"
+#: The mark in it that the key's row was written when the call was sent.
+RESERVED = "reserved"
 #: How deep others put a call's headers into each other: sentry-sdk and ddtrace fill ``headers["headers"]``,
 #: which Celery then takes for all the headers that there are; a retry of such a message may do so again.
 _PLACES = 3
@@ -40,7 +42,7 @@ def to_header(
         "key": identity.key_text,
         "fp": identity.fingerprint and identity.fingerprint.hex,
     }
-    marks = {"reserved": reserved, "canvas": in_canvas}
+    marks = {RESERVED: reserved, "canvas": in_canvas}
     return header | {name: True for name, is_set in marks.items() if is_set}
 
 
@@ -115,7 +117,7 @@ def task_id_problem(task_id: object) -> str | None:
 
 def is_reserved(header: object) -> bool:
     """Whether the call's row was written when it was sent."""
-    return isinstance(header, dict) and header.get("reserved") is True
+    return isinstance(header, dict) and header.get(RESERVED) is True
 
 
 def is_in_canvas(header: object) -> bool:

@@ -13,13 +13,14 @@ from django.db.transaction import TransactionManagementError
 from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError, DuplicateTask
+from ..identity.key import Identity
 from ..ledger.ledger import Ledger
 from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 from ..ledger.stores import get_store
 from ..ledger.stores.session import Session, session_of
 from ..ledger.values import Call, Refused
 from ..messages.address import delay_of
-from ..messages.header import from_header, is_in_canvas, to_header
+from ..messages.header import RESERVED, is_in_canvas
 from ..messages.message import Message
 from ..messages.relay import relay
 from ..states import State
@@ -59,22 +60,23 @@ def run_here(task: Any, message: Message) -> Any:
 
 
 class Reservation:
-    """One call on its way in. ``message``: as Celery would publish it now, stamped by its sender."""
+    """One call on its way in.
 
-    def __init__(self, task: Any, policy: Policy, message: Message, header: Mapping[str, Any]) -> None:
+    ``message`` is what Celery would publish now, stamped by its sender; ``header`` carries ``identity``.
+    """
+
+    def __init__(
+        self, task: Any, policy: Policy, message: Message, identity: Identity, header: Mapping[str, Any]
+    ) -> None:
         self.task = task
-        self.policy = policy
-        self.task_id = task_id = str(message.options["task_id"])
-        identity = from_header(header, task_name=task.name, task_id=task_id)
-        if identity is None:
-            msg = f"The headers of {task.name} hold no identity of this call."
-            raise ValueError(msg)
+        self.task_id = str(message.options["task_id"])
         self.identity = identity
+        self.header = header
         #: Whether others wait for this call: then it is sent in any case.
         self.is_in_canvas = is_in_canvas(header)
         self.ledger = Ledger(get_store(), policy)
         self.delay = delay_of(message.options, now=task.app.now)
-        self.message = message.with_header(self._header(reserved=True))
+        self.message = message.with_header({**header, RESERVED: True})
         self.call = self._call()
         self.token = 0
         #: The call, while its message waits for the open transaction to commit.
@@ -125,15 +127,6 @@ class Reservation:
         msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
         return DuplicateTask(msg, reason=submission.reason, task_id=holder)
 
-    def _header(self, *, reserved: bool) -> dict[str, object]:
-        return to_header(
-            self.identity,
-            task_name=self.task.name,
-            task_id=self.task_id,
-            reserved=reserved,
-            in_canvas=self.is_in_canvas,
-        )
-
     def _call(self) -> Call:
         """What the row holds. Raises ConfigurationError for a message that could not be sent from it."""
         text = self.message.text_or_raise()
@@ -183,7 +176,7 @@ class Reservation:
         return Message.decode(self.call.task, self.call.message or "")
 
     def _unreserved(self) -> Message:
-        return self._stored().with_header(self._header(reserved=False))
+        return self._stored().with_header(self.header)
 
     # -- sent: now in eager mode, else after the commit --
 

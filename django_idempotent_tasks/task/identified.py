@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from celery.utils import uuid
 
@@ -15,8 +15,16 @@ from ..identity.rules import UNSET
 from ..messages.header import HEADER, carried, task_id_problem, to_header
 
 
+class Identified(NamedTuple):
+    """A call's identity, and the headers that carry it; ``is_copy``: they carried it before."""
+
+    identity: Identity
+    headers: dict[str, Any]
+    is_copy: bool
+
+
 class IdentifiedTask:
-    """Part of the mixin."""
+    """Part of the mixin: gives every call its task id and its identity."""
 
     name: str
     idempotency_error: ClassVar[ConfigurationError | None]
@@ -50,9 +58,6 @@ class IdentifiedTask:
         dump = getattr(self, "_dump_pydantic_arguments", None)
         return dump(args, kwargs) if dump is not None else (args, kwargs)
 
-    def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
-        return carried(headers, task_name=self.name, task_id=task_id) is not None
-
     def _id_of(self, task_id: Any) -> str:
         """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
         task_id = task_id or uuid()
@@ -71,15 +76,15 @@ class IdentifiedTask:
         key: object,
         scope: object,
         in_canvas: bool = False,  # noqa: FBT001, FBT002
-    ) -> dict[str, Any]:
-        """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
+    ) -> Identified:
+        """This call's identity: the one that its headers carry (a retry, a copy), or computed here."""
         check_given(args, kwargs, task=self.name)
         own = carried(headers, task_name=self.name, task_id=task_id)
         if own is not None:
-            return {**(headers or {}), HEADER: own.header}
+            return Identified(own.identity, {**(headers or {}), HEADER: own.header}, is_copy=True)
         identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
         header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
-        return {**(headers or {}), HEADER: header}
+        return Identified(identity, {**(headers or {}), HEADER: header}, is_copy=False)
 
     def _policy(self) -> Policy:
         if self.idempotency_error is not None:

@@ -16,13 +16,14 @@ from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
 from ..messages.masking import masked_reprs
 from ..messages.message import HEADER
-from ..messages.stamping import Passage
+from ..messages.stamping import Passage, Send
 from ..running import handlers
 from ..running.context import Idempotency, active
 from ..running.unguarded import Detached
 from .canvas import is_applied_by_a_canvas, sends_a_canvas
 from .generics import P, R_co
 from .guard import UNREAD, has_calls_behind, is_guarded, unset_late_acks
+from .identified import Identified
 from .submitting import SubmittedTask
 
 #: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
@@ -139,27 +140,35 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         Raises :class:`KeyReused` for another payload under the key, and :class:`DuplicateTask` where
         ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
-        options |= {"link": link, "link_error": link_error, "shadow": shadow}
+        options |= {"producer": producer, "link": link, "link_error": link_error, "shadow": shadow}
         submitting = self._submitting()
         if submitting is not None:
-            headers = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
-            return self._submitted(submitting, args, kwargs, {**options, "headers": headers})
+            call = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
+            return self._submitted(submitting, args, kwargs, options, call)
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         # By name: a class behind this one may take no more than the arguments by position.
         send = super().apply_async
         if not self.idempotency_guarded or isinstance(producer, Passage):  # beat has the key, it wants stamps
-            return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
-        task_id = self._id_of(task_id)
-        is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
-        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
-        options = {**masked_reprs(self._policy(), args, kwargs), **options, "headers": headers}
-        if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
+            return send(args, kwargs, task_id=task_id, headers=headers, **options)
+        task_id, in_canvas = self._id_of(task_id), sends_a_canvas(options)
+        call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+        return self._sent(send, args, kwargs, task_id, options, call)
+
+    def _sent(
+        self, send: Send, args: Any, kwargs: Any, task_id: str, options: dict[str, Any], call: Identified
+    ) -> Any:
+        """Send an identified call: leave it to the running attempt, reserve it, or send as Celery does."""
+        attempt, policy = active(), self._policy()
+        options = {**masked_reprs(policy, args, kwargs), **options, "headers": call.headers}
+        if attempt is not None and attempt.continues(self, task_id, call.headers[HEADER]):
             return self._captured(attempt, args, kwargs, task_id, **options)
-        if not is_copy and self._reserves():
-            return self._accepted(send, args, kwargs, task_id, options)
-        return send(args, kwargs, task_id=task_id, producer=producer, **options)
+        if call.is_copy or not self._reserves():
+            return send(args, kwargs, task_id=task_id, **options)
+        from ..sending.send import Sending, accept
+
+        return accept(self, policy, Sending(send, args, kwargs, task_id, call.identity, options))
 
     def cancel(
         self,
@@ -234,10 +243,10 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         is_stated = idempotency_key is not UNSET or scope is not UNSET
         if self.idempotency_guarded and (is_stated or in_canvas):
             task_id = task_id or uuid()
-            args = (
-                args if args is None or isinstance(args, list | tuple) else tuple(args)
-            )  # Celery takes any here
-            headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+            if args is not None and not isinstance(args, list | tuple):
+                args = tuple(args)  # Celery takes any iterable here
+            call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+            headers = call.headers
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
     def _captured(self, attempt: Any, args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
@@ -246,11 +255,6 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             args, kwargs, {"task_id": task_id, **masked_reprs(self._policy(), args, kwargs), **options}
         )
         return self.AsyncResult(task_id)
-
-    def _accepted(self, send: Any, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        from ..sending.send import Sending, accept
-
-        return accept(self, self._policy(), Sending(send, args, kwargs, task_id, options))
 
     def _reserves(self) -> bool:
         from ..sending.send import reserves

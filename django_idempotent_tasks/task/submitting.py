@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
-from .identified import IdentifiedTask
+from .identified import Identified, IdentifiedTask
 
 if TYPE_CHECKING:
     from ..sending.submission import Submission
@@ -68,10 +68,13 @@ class SubmittedTask(IdentifiedTask):
         _submitting.set(None)
         return submitting
 
-    def _submitted(self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+    def _submitted(
+        self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any], call: Identified
+    ) -> Any:
         from ..sending.send import Sending, submit
 
         behind = super().apply_async  # type: ignore[misc]  # of the classes behind the mixin
-        sending = Sending(behind, args, kwargs, submitting.task_id, options)
+        options = {**options, "headers": call.headers}
+        sending = Sending(behind, args, kwargs, submitting.task_id, call.identity, options)
         submitting.submission = submit(self, self._policy(), sending)
         return submitting.submission.result or self.AsyncResult(submitting.task_id)  # type: ignore[attr-defined]
