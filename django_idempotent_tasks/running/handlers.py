@@ -10,7 +10,7 @@ from celery import Task
 from celery.utils.objects import mro_lookup
 
 BEFORE = "before_start"
-#: Those that Celery calls after the end; none of them for a call that was answered without its body.
+#: The hooks that Celery calls after the end; we skip them for a call that was answered without its body.
 AFTER = ("on_success", "on_failure", "on_retry", "after_return")
 
 _ANSWERED, _STARTING = "idempotency_answered", "idempotency_starting"
@@ -19,12 +19,12 @@ _MARK = object()
 
 
 def mark_answered(request: Any) -> None:
-    """Note that this delivery ends with what another one did."""
+    """Note that this delivery is answered with the outcome of another one."""
     vars(request)[_ANSWERED] = _MARK
 
 
 def put_in_place(kind: type) -> None:
-    """Put our question before the hooks that a task's classes define."""
+    """Wrap the hooks that a task's classes define, so that they are called only where the body is run."""
     for name in (BEFORE, *AFTER):
         found = mro_lookup(kind, name, stop={Task, object}, monkey_patched=[Task.__module__])
         if found is not None and not hasattr(vars(found)[name], "idempotent_hook"):
@@ -35,7 +35,7 @@ def put_in_place(kind: type) -> None:
 
 
 def _resolved(kind: type, name: str) -> Callable[..., Any]:
-    """The hook as it is found from this class on, also where a base's is put in place later."""
+    """The hook as this class resolves it when it is called, also where a base wraps its own later."""
     own = vars(kind).get(name)
 
     @wraps(getattr(kind, name))
@@ -57,7 +57,7 @@ def _after(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _before(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Celery calls it before the claim; it is called when that is granted."""
+    """Skip Celery's call, which comes before the claim; :func:`start` calls the hook after it."""
 
     @wraps(hook)
     def asked(task: Any, *args: Any, **kwargs: Any) -> Any:

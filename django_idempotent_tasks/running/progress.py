@@ -1,4 +1,4 @@
-"""How far a body is: its newest word, kept until it is written beside the key, and as people read it."""
+"""Progress reports: keeps the newest until it is written beside the key, and formats it for people."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: Characters of the stored text, and of a note in it.
 LIMIT, NOTE_LIMIT = 400, 200
-#: What JavaScript counts to, exactly.
+#: The largest integer that JavaScript holds exactly.
 LARGEST = 2**53 - 1
-#: Seconds between two writes of an attempt, and after one that the database did not take.
+#: Seconds between two writes of an attempt, and after a write that the database did not take.
 PACE, PATIENCE = 1.0, 5.0
 
 
 def encode_progress(done: object, total: object, note: object) -> str:
-    """The JSON text of a report, at most 400 characters. ValueError for a number that is none."""
+    """The JSON text of a report, at most 400 characters. Raises ValueError for anything but a number."""
     facts = {"done": _number("done", done), "total": None if total is None else _number("total", total)}
     kept = "" if note is None else _clean(str(note))
     while len(text := json.dumps({**facts, "note": kept}, ensure_ascii=False)) > LIMIT:
@@ -38,7 +38,7 @@ def encode_progress(done: object, total: object, note: object) -> str:
 
 
 def decode_progress(text: str | None) -> dict[str, object] | None:
-    """``{"done", "total", "note"}`` of a stored report; None without one, or where it is none of ours."""
+    """``{"done", "total", "note"}`` of a stored report; None without one, or for a text that is not ours."""
     try:
         found = parsed(text or "null")
     except Unreadable:
@@ -51,12 +51,12 @@ def decode_progress(text: str | None) -> dict[str, object] | None:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is one that :func:`encode_progress` writes."""
+    """Whether :func:`encode_progress` writes such a value as a number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 def progress_words(progress: dict[str, object]) -> str:
-    """A report in a line: ``3 of 5 (60%): reading``."""
+    """A report on one line: ``3 of 5 (60%): reading``."""
     share = share_of(progress)
     words = f"{progress['done']}"
     if progress["total"] is not None:
@@ -65,7 +65,7 @@ def progress_words(progress: dict[str, object]) -> str:
 
 
 def share_of(progress: dict[str, object]) -> float | None:
-    """From 0 to 1; None where there is no total, or nothing to do."""
+    """The share that is done, from 0 to 1; None without a total, or with a total of 0."""
     done, total = progress["done"], progress["total"]
     if not isinstance(done, int | float) or not isinstance(total, int | float) or total <= 0:
         return None
@@ -73,46 +73,46 @@ def share_of(progress: dict[str, object]) -> float | None:
 
 
 class Progress:
-    """What one attempt says of itself. Said by the body, written by whoever comes to it; never raises."""
+    """The newest report of one attempt: the body sets it, the heartbeat or the body's thread writes it."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []  # told apart by identity: the same words may be said twice
-        self._written = self._said
+        self._newest: list[str] = []  # compared by identity: two reports may have the same text
+        self._written = self._newest
         self._free = Lock()
         self._earliest = 0.0
 
-    def say(self, text: str) -> None:
-        """The newest word; an older one that is not written yet is forgotten."""
-        self._said = [text]
+    def report(self, text: str) -> None:
+        """Keep the newest report; an older one that is not written yet is forgotten."""
+        self._newest = [text]
 
     @property
     def due(self) -> float | None:
-        """From when on (monotonic) there is something to write; None when there is nothing."""
-        return None if self._said is self._written else self._earliest
+        """When the newest report may be written (monotonic); None when there is none to write."""
+        return None if self._newest is self._written else self._earliest
 
     def put_off(self) -> None:
-        """The database is away."""
+        """Wait longer until the next write, since the database is away."""
         self._earliest = time.monotonic() + PATIENCE
 
     def write(self, store: LedgerStore, claim: Claim, *, wait: float = 0.0) -> bool:
-        """Write the newest word; False where ``claim`` has lost its key, or somebody has locked its row.
+        """Write the newest report; False where ``claim`` has lost its key, or another has locked its row.
 
-        Another thread that writes is waited for: an older word must not come after a newer one.
+        Waits for another thread that writes: an older report must not overwrite a newer one.
         """
         self._earliest = time.monotonic() + PACE
         if not self._free.acquire(timeout=wait):
             return True
         try:
-            said = self._said
-            if said is not self._written and not store.progress(claim, text=said[0]):
+            newest = self._newest
+            if newest is not self._written and not store.progress(claim, text=newest[0]):
                 return False
-            self._written = said
+            self._written = newest
             return True
         finally:
             self._free.release()
 
     def finish(self, store: LedgerStore, claim: Claim) -> None:
-        """Write, before the claim is settled, what the last second left over; a courtesy, so no error."""
+        """Write the last report before the claim is settled; a database error is only logged."""
         if self.due is None:
             return
         try:
@@ -139,14 +139,14 @@ def _number(name: str, value: object) -> int | float:
 
 
 def _plain(value: object) -> int | float:
-    """The number that a value of whatever library stands for; a text or a truth value is none."""
+    """The number that any library's value stands for. TypeError for a text or a truth value."""
     if isinstance(value, bool | str | bytes):
         raise TypeError
     return index(value) if hasattr(value, "__index__") else float(value)  # type: ignore[arg-type]  # TypeError
 
 
 def _clean(note: str) -> str:
-    """On one line, of characters that every database stores."""
+    """The note on one line, in characters that every database stores."""
     spaced = "".join(" " if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in note[:LIMIT])  # noqa: PLR2004  control characters
     return _cut(spaced.encode(errors="replace").decode().strip(), NOTE_LIMIT)
 
