@@ -1,4 +1,4 @@
-"""What a task's calls are called: their identity, computed here or carried by their headers."""
+"""Gives a task's calls their identity: computed from the arguments, or read from the headers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class IdentifiedTask:
         return dump(args, kwargs) if dump is not None else (args, kwargs)
 
     def _id_of(self, task_id: Any) -> str:
-        """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
+        """The task id of a call that is sent; raises InvalidKey for one that the ledger cannot hold."""
         task_id = task_id or uuid()
         problem = task_id_problem(task_id)
         if problem is not None:

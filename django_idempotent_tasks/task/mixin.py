@@ -26,7 +26,7 @@ from .guard import UNREAD, has_calls_behind, is_guarded, unset_late_acks
 from .identified import Identified
 from .submitting import SubmittedTask
 
-#: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
+#: The request whose body the ``__call__`` of a class behind ours is about to call.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
@@ -75,13 +75,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return Detached(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Under a worker or eagerly: claim, run, settle. Called directly: run."""
+        """Claim, run and settle in a worker or eagerly; a direct call only runs the body."""
         if self.idempotency_error is not None:
             raise anew(self.idempotency_error)
         request = self.request
         attempt = active()
         if request.called_directly or (attempt is not None and attempt.request is request):
-            # Else a worker's optimised __call__ would run the first such call inside our request.
+            # Or a worker's optimised __call__ would run the first such call inside our request.
             vars(request)["_protected"] = 1
             if _entering.get() is request:
                 _entering.set(None)
@@ -90,13 +90,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         if not self.idempotency_guarded:
             result = self.idempotency_body(*args, **kwargs)
             return result
-        from ..running.runner import run  # the models exist by now, when this module loads they may not
+        from ..running.runner import run  # needs the models, which may not exist when this module loads
 
         result = run(self, self._policy(), args, kwargs)
         return result
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the body, and around it what classes behind this one put around every call."""
+        """Run the body inside the ``__call__`` of the classes behind this one."""
         given = list(args)
         handlers.start(self, given, kwargs)
         if not self._has_calls_behind:
@@ -108,7 +108,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             _entering.reset(token)
 
     def push_request(self, *args: Any, **kwargs: Any) -> None:
-        """Begin a request, as Celery does; a call that enters the body stays in the one it came with."""
+        """Begin a request, as Celery does; the call that enters the body stays in its delivery's request."""
         request = _entering.get()
         if request is not None and request is self.request_stack.top:
             _entering.set(None)
@@ -150,7 +150,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         # By name: a class behind this one may take no more than the arguments by position.
         send = super().apply_async
-        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat has the key, it wants stamps
+        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat, which has the key already
             return send(args, kwargs, task_id=task_id, headers=headers, **options)
         task_id, in_canvas = self._id_of(task_id), sends_a_canvas(options)
         call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
@@ -205,7 +205,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return transaction.on_commit(send)
 
     def replace(self, sig: Any) -> Any:
-        """As Celery's; duplicates in a canvas go on with ``sig`` too. RuntimeError where it cannot be."""
+        """Replace as Celery does; duplicates in a canvas go on with ``sig`` too. May raise RuntimeError."""
         attempt = active()
         if self.request.is_eager or attempt is None or attempt.request is not self.request_stack.top:
             return super().replace(sig)
@@ -214,7 +214,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     def signature_from_request(
         self, request: Any = None, args: Any = None, kwargs: Any = None, queue: Any = None, **options: Any
     ) -> Any:
-        """As Celery's, which ``self.retry()`` is made of: a retry keeps its call's id and key."""
+        """Build a signature as Celery does; one for ``self.retry()`` keeps the call's id and key."""
         sig = super().signature_from_request(request, args, kwargs, queue, **options)
         attempt = active()
         if attempt is not None and attempt.is_retried_by(self, request or self.request, options):
@@ -236,7 +236,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     ) -> Any:
         """Run here as Celery does, under the same identity as ``apply_async`` would give."""
         passage = options.get("router")
-        if isinstance(passage, Passage):  # sent in eager mode: it is run once its row is written
+        if isinstance(passage, Passage):  # sent in eager mode: the call runs once its row is written
             passage.applied(args, kwargs, {**options, "task_id": task_id, "headers": headers})
             return self.AsyncResult(str(task_id))
         in_canvas = is_applied_by_a_canvas()
@@ -250,7 +250,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
     def _captured(self, attempt: Any, args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
-        """Leave a sending to the running attempt, which publishes it after the ledger knows of it."""
+        """Leave a call to the running attempt, which publishes it after the ledger has recorded it."""
         attempt.capture(
             args, kwargs, {"task_id": task_id, **masked_reprs(self._policy(), args, kwargs), **options}
         )

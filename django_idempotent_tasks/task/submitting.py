@@ -1,4 +1,4 @@
-"""``submit()``: a call on its way through ``apply_async``, which a class before the mixin may extend."""
+"""``submit()``, which calls ``apply_async`` so that a class before the mixin can extend it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Submitting:
-    """One ``submit()``, and what became of it."""
+    """One running ``submit()``, and the submission it ends with."""
 
     def __init__(self, task: Any, task_id: str) -> None:
         self.task = task
@@ -26,7 +26,7 @@ _submitting: ContextVar[Submitting | None] = ContextVar("idempotent_submitting",
 
 
 class SubmittedTask(IdentifiedTask):
-    """Part of the mixin."""
+    """Part of the mixin: ``submit()``."""
 
     idempotency_guarded: ClassVar[bool]
 
@@ -61,7 +61,7 @@ class SubmittedTask(IdentifiedTask):
         return submitting.submission
 
     def _submitting(self) -> Submitting | None:
-        """The ``submit()`` that this sending is; what a class sends beside it is no part of it."""
+        """The ``submit()`` that this ``apply_async`` belongs to; a further call of a class has none."""
         submitting = _submitting.get()
         if submitting is None or submitting.task is not self:
             return None
