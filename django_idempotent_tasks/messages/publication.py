@@ -1,7 +1,7 @@
-"""Publishes a stored message with exactly the headers that it was stored with.
+"""Publishes a stored message with exactly the headers that the row has.
 
-Celery's own ``send_task`` builds the message. Left out are an app's own ``send_task``, what instruments put
-around it, and the publish signals: all of them ran when the call was sent, in the process that sent it.
+Celery's own ``send_task`` builds the message. An app's own ``send_task``, wrappers of instruments and the
+publish signals are left out: they ran when the call was sent, in the process that sent it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from celery import Celery
 from kombu.common import Broadcast
 
-#: What kombu's ``Producer.publish`` is told apart from headers and properties.
+#: Arguments of kombu's ``Producer.publish`` that are neither headers nor properties.
 _OF_ONE_SENDING = ("serializer", "compression", "timeout", "confirm_timeout")
 
 
@@ -42,14 +42,14 @@ class _Amqp:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._amqp: Any = app.amqp
-        #: Celery asks it for the route.
+        #: Celery asks ``amqp.router`` for the route.
         self.router = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._amqp, name)
 
     def route(self, options: dict[str, Any], *call: Any) -> Any:
-        """Where it was sent to; the project's routers are asked where the sender's gave no answer."""
+        """The stored address; asks the project's routers where the message has none."""
         router = self._amqp.router
         if options.get("queue") or options.get("exchange"):
             return router.expand_destination(dict(options))
