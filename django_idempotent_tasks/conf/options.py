@@ -1,4 +1,4 @@
-"""A task's options: read from its class when Celery creates it, checked there, and kept as one Policy."""
+"""Reads and checks a task's options when Celery creates the task, and keeps them as one Policy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAMES = (
     "sensitive",
 )
 
-#: What the same thing is called elsewhere, too far from our word to be taken for a slip of the pen.
+#: Names that other libraries give our options, too far from ours to be found as a typo.
 ALIASES = {
     "idempotency_key": "key",
     "permanent_exceptions": "permanent_errors",
@@ -89,7 +89,7 @@ class Policy:
 
 
 def named_options(task: type, *, but: type) -> dict[str, Any]:
-    """Our options and their values that a task's own classes set; not what ``but`` and its bases do."""
+    """Our options that a task's own classes set, with their values; without those of ``but`` and its bases."""
     own = [kind for kind in task.__mro__ if not issubclass(but, kind)]
     names = [name for name in NAMES if any(name in vars(kind) for kind in own)]
     return {name: inspect.getattr_static(task, name) for name in names}
@@ -176,7 +176,7 @@ class _Reader:
                 raise self._wrong(name, f"does not exist. Did you mean {guess!r}?")
 
     def _own_names(self) -> set[str]:
-        """What the project's own classes set, not Celery's and ours."""
+        """The names that the project's own classes set, without Celery's and ours."""
         own = (kind for kind in self.task.__mro__ if not kind.__module__.startswith(_FOREIGN))
         return {name for kind in (self.task, *own) for name in vars(kind)}
 

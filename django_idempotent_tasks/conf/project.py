@@ -1,4 +1,4 @@
-"""The one settings dict, ``IDEMPOTENT_TASKS``: defaults, validation, and a reload when tests override it."""
+"""Reads and checks the settings dict ``IDEMPOTENT_TASKS``, again whenever a test overrides it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .values import nearest, whole_seconds
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"
-#: Fewer characters could be tried one by one.
+#: Fewest characters: a shorter key could be found by trying.
 HMAC_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``IDEMPOTENT_TASKS`` says, validated; durations in whole seconds, sizes in bytes."""
+    """The validated settings; durations in whole seconds, sizes in characters."""
 
     database: str = "default"
     schema: str | None = None
@@ -100,7 +100,7 @@ def _hmac_key(name: str, value: object) -> str | None:
 
 
 def _imported(name: str, value: object) -> object:
-    """What a dotted path names; anything else as it is."""
+    """The object that a dotted path names; any other value as it is."""
     if not isinstance(value, str):
         return value
     try:
@@ -177,10 +177,10 @@ def settings() -> Settings:
 
 
 def hmac_key() -> str:
-    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else made of ``SECRET_KEY``.
+    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else ``SECRET_KEY``.
 
-    While ``SECRET_KEY_FALLBACKS`` names older ones it is the oldest, so that a rotation changes no digest
-    before the old key goes.
+    While ``SECRET_KEY_FALLBACKS`` has older keys the oldest is used, so that a rotation changes no digest
+    before the old key is removed.
     """
     stated = settings().hmac_key
     return stated or str([django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS][-1])

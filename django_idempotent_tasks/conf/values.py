@@ -1,4 +1,4 @@
-"""Reads a duration that a user wrote, and finds the known name nearest to a misspelt one."""
+"""Reads a duration from the project's settings or options, and finds the known name nearest to a typo."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST = 1_000_000_000
 def whole_seconds(value: object, *, name: str, least: int = 0) -> int:
     """The duration as whole seconds, rounded up.
 
-    Raises :class:`ConfigurationError` naming ``name`` when it is not a number or timedelta, or is
-    below ``least`` seconds or absurdly long.
+    Raises :class:`ConfigurationError` naming ``name`` for a value that is no number or timedelta, below
+    ``least`` seconds, or longer than LONGEST.
     """
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds):

@@ -86,7 +86,7 @@ class Passage:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options for ``apply_async`` or ``send_task``; no ``connection``, on which Celery would publish."""
+        """The options for ``apply_async`` or ``send_task``, without a ``connection`` to publish on."""
         passage = {"producer": self, "router": self, "connection": None}
         return {**passage, "retry": False, "add_to_parent": False}
 
