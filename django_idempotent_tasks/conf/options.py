@@ -15,7 +15,7 @@ from ..exceptions import ConfigurationError
 from ..identity.arguments import Binder
 from ..identity.rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
 from .project import hmac_key, settings
-from .values import nearest, whole_seconds
+from .values import flag, nearest, one_of, whole_number, whole_seconds
 
 Errors = tuple[type[BaseException], ...]
 
@@ -89,7 +89,7 @@ class Policy:
 
 
 def named_options(task: type, *, but: type) -> dict[str, Any]:
-    """Our options that a task's own classes set, with their values; without those of ``but`` and its bases."""
+    """The options of ours that a task's own classes set, without those of ``but`` and its bases, by name."""
     own = [kind for kind in task.__mro__ if not issubclass(but, kind)]
     names = [name for name in NAMES if any(name in vars(kind) for kind in own)]
     return {name: inspect.getattr_static(task, name) for name in names}
@@ -164,8 +164,11 @@ class _Reader:
         value = _given(self.task, name)
         return default if value is NOT_GIVEN else value
 
+    def _named(self, name: str) -> str:
+        return f"Task {self.label}: option {name!r}"
+
     def _wrong(self, name: str, problem: str) -> ConfigurationError:
-        return ConfigurationError(f"Task {self.label}: option {name!r} {problem}")
+        return ConfigurationError(f"{self._named(name)} {problem}")
 
     def _refuse_typos(self) -> None:
         for name in self._own_names():
@@ -251,27 +254,16 @@ class _Reader:
         return tuple(value)
 
     def _choice(self, name: str, default: str, *others: str) -> str:
-        value = self._get(name, default)
-        if value not in (choices := (default, *others)):
-            raise self._wrong(name, f"must be one of {', '.join(map(repr, choices))}, not {value!r}.")
-        return str(value)
+        return one_of((default, *others), self._get(name, default), name=self._named(name))
 
     def _duration(self, name: str, default: int, *, least: int) -> int:
-        return whole_seconds(
-            self._get(name, default), name=f"Task {self.label}: option {name!r}", least=least
-        )
+        return whole_seconds(self._get(name, default), name=self._named(name), least=least)
 
     def _flag(self, name: str, *, default: bool) -> bool:
-        value = self._get(name, default)
-        if not isinstance(value, bool):
-            raise self._wrong(name, f"must be True or False, not {value!r}.")
-        return value
+        return flag(self._get(name, default), name=self._named(name))
 
     def _count(self, name: str, default: int) -> int:
-        value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._wrong(name, f"must be a whole number of at least 1, not {value!r}.")
-        return value
+        return whole_number(self._get(name, default), name=self._named(name), least=1)
 
     def _errors(self, name: str) -> Errors:
         value = self._get(name, ())

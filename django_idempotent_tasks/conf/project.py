@@ -13,7 +13,7 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from ..exceptions import ConfigurationError
-from .values import nearest, whole_seconds
+from .values import flag, nearest, one_of, whole_number, whole_seconds
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"
@@ -50,20 +50,11 @@ def _duration(least: int) -> Callable[[str, object], int]:
 
 
 def _count(least: int) -> Callable[[str, object], int]:
-    def check(name: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            msg = f"{name} must be a whole number of at least {least}, not {value!r}."
-            raise ConfigurationError(msg)
-        return value
-
-    return check
+    return lambda name, value: whole_number(value, name=name, least=least)
 
 
 def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        msg = f"{name} must be True or False, not {value!r}."
-        raise ConfigurationError(msg)
-    return value
+    return flag(value, name=name)
 
 
 def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
@@ -111,13 +102,7 @@ def _imported(name: str, value: object) -> object:
 
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
-    def check(name: str, value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            msg = f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}."
-            raise ConfigurationError(msg)
-        return value
-
-    return check
+    return lambda name, value: one_of(choices, value, name=name)
 
 
 def _alias(name: str, value: object) -> str:

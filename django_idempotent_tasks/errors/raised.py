@@ -72,7 +72,7 @@ def guarded(read: Callable[[], str], otherwise: str = UNREADABLE) -> str:
 
 def name_of(error: BaseException) -> str:
     """The name of the error's class, without its module."""
-    return guarded(lambda: _type_slots["__name__"].__get__(type(error)))
+    return name_of_class(type(error))
 
 
 def class_of(error: BaseException) -> str:
