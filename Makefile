@@ -46,7 +46,7 @@ test-fast: $(INSTALLED)
 
 test-all: lint
 	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
-	$(BIN)/python -m tests.matrix fast
+	$(BIN)/python -m tests.project.matrix fast
 
 test-services: $(INSTALLED)
 	$(BIN)/python -m tests.services $(SPREAD) $(ARGS)
@@ -56,7 +56,7 @@ lint: $(INSTALLED)
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.matrix migrations
+	$(BIN)/python -m tests.project.matrix migrations
 
 # Warnings are errors, and so is a page that would fetch anything from another host.
 docs: $(INSTALLED)
@@ -68,7 +68,7 @@ docs: $(INSTALLED)
 	@echo "The documentation is in build/docs/docs/index.html"
 
 dist: $(INSTALLED)
-	$(BIN)/python -m tests.wheel
+	$(BIN)/python -m tests.project.wheel
 
 # All parts but two compare with peers; those that cannot be installed are left out, and it says so.
 bench: $(INSTALLED)

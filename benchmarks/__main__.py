@@ -15,8 +15,8 @@ from pathlib import Path
 
 import django
 
-from benchmarks.environment import set_beat, set_servers
-from benchmarks.part import Report
+from benchmarks.figures.part import Report
+from benchmarks.machine.environment import set_beat, set_servers
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
 DESCRIPTION = """\
@@ -38,14 +38,14 @@ Exits 1 when something broke or was not done exactly once, never because somethi
 """
 #: Each part and its module, which needs the settings and is imported late.
 PARTS = {
-    "throughput": "benchmarks.throughput",
+    "throughput": "benchmarks.throughput.part",
     "profile": "benchmarks.profiling.part",
     "claims": "benchmarks.claims.part",
     "crash": "benchmarks.crash_table.part",
     "reserve": "benchmarks.reserve.part",
     "admin": "benchmarks.admin_volume.part",
-    "beat": "benchmarks.beat",
-    "upkeep": "benchmarks.upkeep",
+    "beat": "benchmarks.beat.part",
+    "upkeep": "benchmarks.upkeep.part",
 }
 #: Settings of parts that need others.
 SETTINGS = {"admin": "benchmarks.admin_volume.settings"}
@@ -135,7 +135,7 @@ def _crash_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _run(options: argparse.Namespace, servers: Servers) -> int:
-    from benchmarks.fleet import BrokenBenchmark  # noqa: PLC0415  it needs the settings
+    from benchmarks.throughput.fleet import BrokenBenchmark  # noqa: PLC0415  it needs the settings
 
     logs = fresh_directory("benchmarks")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -12,25 +13,26 @@ pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 #: Real brokers and connections, beats, races, deaths at every line, the model, mutants, mypy: minutes in all.
 THOROUGH = {
     "admin",
+    "admin/themes",
     "beat",
-    "concurrency",
-    "crash",
-    "databases",
-    "model",
-    "mutants",
+    "crashes",
+    "crashes/model",
+    "ledger/stores",
+    "ledger/stores/mutants",
+    "operations",
+    "races",
     "results",
+    "running/connections",
+    "running/delivery",
     "sending",
-    "stores",
-    "themes",
-    "transactions",
-    "typing",
 }
+HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the inner loop short."""
     for item in items:
-        if THOROUGH.intersection(item.path.parts):
+        if item.path.parent.relative_to(HERE).as_posix() in THOROUGH:
             item.add_marker(pytest.mark.thorough)
 
 

@@ -17,11 +17,11 @@ from django.urls import reverse
 
 from benchmarks.admin_volume.ledger import make
 from benchmarks.claims.tables import known_digest
-from benchmarks.fleet import BrokenBenchmark
-from benchmarks.goals import ADMIN_PAGE, at_most
-from benchmarks.machine import machine_now
-from benchmarks.part import Report, machine_line
-from benchmarks.table import figure, goal, render
+from benchmarks.figures.goals import ADMIN_PAGE, at_most
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.figures.table import figure, goal, render
+from benchmarks.machine.machine import machine_now
+from benchmarks.throughput.fleet import BrokenBenchmark
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
 from example_project.servers import Servers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.settings import (  # noqa: F401
+from benchmarks.machine.settings import (  # noqa: F401
     DATABASES,
     DEFAULT_AUTO_FIELD,
     IDEMPOTENT_TASKS,
@@ -10,8 +10,8 @@ from benchmarks.settings import (  # noqa: F401
     USE_TZ,
     celery_app,
 )
-from benchmarks.settings import INSTALLED_APPS as OURS
-from tests.settings import MIDDLEWARE, TEMPLATES  # noqa: F401
+from benchmarks.machine.settings import INSTALLED_APPS as OURS
+from tests.support.settings import MIDDLEWARE, TEMPLATES  # noqa: F401
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",

@@ -12,12 +12,12 @@ from typing import Any
 from benchmarks.claims.tables import FEW, MANY, Filled, execute, fill, make_databases, write_images
 from benchmarks.claims.work import KINDS, Work, store_of
 from benchmarks.claims.written import Written, count, written
-from benchmarks.figures import Comparison, alternating, compare
-from benchmarks.fleet import BrokenBenchmark
-from benchmarks.goals import MANY_KEYS, at_most
-from benchmarks.machine import load, machine_now
-from benchmarks.part import Report, machine_line
-from benchmarks.table import figure, goal, render
+from benchmarks.figures.arithmetic import Comparison, alternating, compare
+from benchmarks.figures.goals import MANY_KEYS, at_most
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.figures.table import figure, goal, render
+from benchmarks.machine.machine import load, machine_now
+from benchmarks.throughput.fleet import BrokenBenchmark
 from example_project.servers import Servers
 
 ROWS_FEW, ROWS_MANY, ROWS_QUICK = 10_000, 10_000_000, 100_000

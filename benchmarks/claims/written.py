@@ -6,8 +6,8 @@ from functools import partial
 
 from benchmarks.claims.tables import FEW, execute, write_images
 from benchmarks.claims.work import KINDS, store_of
-from benchmarks.counts import counted, start_counting
-from benchmarks.figures import per_task
+from benchmarks.figures.arithmetic import per_task
+from benchmarks.handler.counts import counted, start_counting
 from example_project.servers import Server
 
 CALLS = 200

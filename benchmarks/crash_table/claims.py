@@ -14,7 +14,7 @@ from benchmarks.crash_table.deaths import PROMPT
 from benchmarks.crash_table.deeds import Deed
 from benchmarks.crash_table.guards import CAREFUL
 from benchmarks.crash_table.stage import Stage
-from benchmarks.fleet import BrokenBenchmark
+from benchmarks.throughput.fleet import BrokenBenchmark
 from example_project.servers.process import send_signal
 
 #: Children that are killed side by side, each at a moment of its own in Celery's round of five seconds.

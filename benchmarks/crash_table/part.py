@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.crash_table.guards import BRIEF, TUNED_LEASE
 from benchmarks.crash_table.run import CrashRun, Effort
 from benchmarks.crash_table.subjects import SUBJECTS, Subject
-from benchmarks.fleet import BrokenBenchmark
-from benchmarks.part import Report, machine_line
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.throughput.fleet import BrokenBenchmark
 from example_project.servers import Servers
 
 NOTES = f"""\

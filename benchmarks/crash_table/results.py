@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.crash_table.claims import Delays
 from benchmarks.crash_table.outcome import Outcome
-from benchmarks.table import figure, render
+from benchmarks.figures.table import figure, render
 
 OUTCOMES = ("experiment", "subject", "done?", "starts", "ends", "s to end", "remark")
 DELAYS = ("from a kill to the next start", "subject", "N", "median s", "max s", "min s")

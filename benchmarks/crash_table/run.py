@@ -24,7 +24,7 @@ from benchmarks.crash_table.results import Results
 from benchmarks.crash_table.stage import Stage
 from benchmarks.crash_table.subjects import MEASURED, Subject
 from benchmarks.crash_table.watch import Watch
-from benchmarks.machine import load, machine_now
+from benchmarks.machine.machine import load, machine_now
 
 Experiment = Callable[[Stage], Outcome]
 Part = Callable[[Stage], list[Outcome]]

@@ -18,7 +18,7 @@ from benchmarks.crash_table.ledgers import key_state
 from benchmarks.crash_table.places import redis_url
 from benchmarks.crash_table.subjects import Subject
 from benchmarks.crash_table.watch import Watch
-from benchmarks.fleet import START_SECONDS, BrokenBenchmark
+from benchmarks.throughput.fleet import START_SECONDS, BrokenBenchmark
 from example_project.demo.programs import Program
 
 QUEUE = "celery"

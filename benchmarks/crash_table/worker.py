@@ -8,7 +8,7 @@ import sys
 
 from benchmarks.crash_table.places import BROKER, ledger_url, redis_url
 from benchmarks.crash_table.subjects import BY_NAME
-from benchmarks.environment import set_role
+from benchmarks.machine.environment import set_role
 
 
 def main(name: str, hostname: str, children: str, transport: str) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 from django.core.management import call_command
 
 import django_idempotent_tasks
-from benchmarks.celery import app
-from benchmarks.handler import HANDLERS, Bench, Handler
-from benchmarks.machine import load, machine_now
-from benchmarks.part import Report, machine_line
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.figures.table import figure, render
+from benchmarks.handler.handler import HANDLERS, Bench, Handler
+from benchmarks.machine.celery import app
+from benchmarks.machine.machine import load, machine_now
 from benchmarks.profiling.steps import CELERY, LABELS, timing, waits_for_the_server
 from benchmarks.profiling.stopwatch import Stopwatch
-from benchmarks.table import figure, render
 from example_project.servers import Servers
 
 SHOWN = (

@@ -10,7 +10,7 @@ from celery import Celery
 from django.db import transaction
 from redis import Redis
 
-from benchmarks.plain import write_row
+from benchmarks.throughput.plain import write_row
 from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.ledger.stores import clock, get_store
 from django_idempotent_tasks.models import IdempotencyKey

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.core.management import call_command
 
-from benchmarks.figures import alternating, compare
-from benchmarks.machine import machine_now
-from benchmarks.part import Report, machine_line
+from benchmarks.figures.arithmetic import alternating, compare
+from benchmarks.figures.part import Report, machine_line
+from benchmarks.machine.machine import machine_now
 from benchmarks.reserve.arrival import arrival
 from benchmarks.reserve.producers import PLAIN, make_app, producers
 from benchmarks.reserve.pruned import pruned

@@ -14,7 +14,7 @@ from celery import Celery
 from django.db import transaction
 from redis import Redis
 
-from benchmarks.plain import write_row
+from benchmarks.throughput.plain import write_row
 from django_idempotent_tasks import IdempotentTask
 
 Send = Callable[[int], object]

@@ -11,12 +11,12 @@ from ..conf import settings
 from ..ledger import rows
 from ..ledger.encoding import decode_error
 from ..ledger.moments import database_now, exact
+from ..ledger.progress import decode_progress
 from ..ledger.stores import get_store
 from ..messages.header import task_id_problem
 from ..messages.unreadable import Unreadable, parsed
 from ..models import AnsweredCall, IdempotencyKey
 from ..operations.tasks import known_task
-from ..running.progress import decode_progress
 from ..states import Reason, State
 
 #: Seconds after which a client may ask again, whatever the ledger says.

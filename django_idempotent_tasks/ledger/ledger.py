@@ -85,7 +85,7 @@ class Ledger:
             known = put_right(self.store, call)
             if known.identity.digest != call.identity.digest:
                 raise Misnamed(known)
-        spared = 0.0 if entry is None else outage.spared(self.store, entry, lease=self.policy.lease)
+        spared = 0.0 if entry is None else outage.spared(self.store, entry)
         if entry is not None and spared:
             entry = replace(entry, is_open=False, opens_in=spared)
         return entry, decide(entry, call, owner=owner, on_failed=self.policy.on_failed)

@@ -27,9 +27,10 @@ def note(store: LedgerStore) -> int:
     return int(store.led_for(LEDGER) or 0)
 
 
-def spared(store: LedgerStore, entry: Entry, *, lease: int) -> float:
+def spared(store: LedgerStore, entry: Entry) -> float:
     """For how many seconds nobody may take over a key whose lease is over; 0 where anybody may.
 
+    Its owner has as long to come back as the lease that it was given, whatever the claimant's would be.
     Where no sweeper has ever run nobody knows of an outage. Where none runs now, or none has come back yet,
     this look is noted for it, and lasts for as long as the caller will wait: but not in a transaction,
     whose length would keep all sweepers from their own notes.
@@ -37,8 +38,8 @@ def spared(store: LedgerStore, entry: Entry, *, lease: int) -> float:
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
         return 0.0
     if entry.answers:
-        return max(lease - entry.answered_for, 0.0)
+        return max(entry.lease - entry.answered_for, 0.0)
     if is_open(store.connection):
         return 0.0
-    store.lead(LEDGER, holder=LEDGER, lease=2 * lease + GAP)
-    return float(lease)
+    store.lead(LEDGER, holder=LEDGER, lease=2 * entry.lease + GAP)
+    return float(entry.lease)

@@ -69,7 +69,7 @@ class Entry:
     dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
     key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
     have noted without a gap that the ledger answers, None where none ever has, and whether they do now.
-    ``turn`` is that of the stored message, None without one.
+    ``turn`` is that of the stored message, None without one. ``lease``: the seconds that its owner was given.
     """
 
     state: State
@@ -94,6 +94,7 @@ class Entry:
     answered_for: float | None = None
     answers: bool = False
     turn: Turn | None = None
+    lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)

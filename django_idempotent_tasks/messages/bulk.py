@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,6 +10,7 @@ from celery import Celery
 from kombu import Connection, Producer
 
 from .message import Message
+from .publication import as_stored
 
 
 class Bulk:
@@ -19,6 +20,7 @@ class Bulk:
         self._app = app
         self._connection = connection
         self._producer: Producer | None = None
+        self._send: Callable[..., Any] | None = None
         self._pipeline: Any = None
         #: The names published since the last flush, each with its commands in the pipeline.
         self._waiting: list[tuple[object, range]] = []
@@ -31,7 +33,7 @@ class Bulk:
         """Publish a message under a name of the caller's. Raises what the transport raises."""
         producer = self._producer or self._begin()
         first = self._commands
-        message.publish(self._app, producer=producer)
+        message.publish(self._app, producer=producer, send=self._send)
         self._waiting.append((name, range(first, self._commands)))
 
     def flush(self) -> Iterator[tuple[Any, Exception | None]]:
@@ -63,7 +65,7 @@ class Bulk:
         producer: Producer = self._app.amqp.Producer(self._connection, auto_declare=False)
         if self._connection.transport.driver_type == "redis":
             self._pipeline = pipelined(self._connection.default_channel)
-        self._producer = producer
+        self._producer, self._send = producer, as_stored(self._app)
         return producer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from ..identity.lost_keys import lost_key
 from . import header
 from .address import address_of, delayed, moment
 from .masking import masked_reprs
-from .publication import as_stored
+from .publication import as_stored, is_rpc
 from .turns import Turn, stored, turn_of
 from .unreadable import Unreadable, indented, parsed
 
@@ -101,10 +101,13 @@ class Message:
             headers["headers"] = {**nested, HEADER: header}
         return replace(self, options={**self.options, "headers": headers})
 
-    def has_expired(self, *, now: datetime) -> bool:
-        """Whether a worker would drop the message as expired."""
-        expires = moment(self.options.get("expires"), tz=now.tzinfo)
-        return expires is not None and expires <= now
+    def has_expired(self, *, now: Callable[[], datetime]) -> bool:
+        """Whether a worker would drop the message as expired; asks the clock only where it has an expiry."""
+        if not self.options.get("expires"):
+            return False
+        reference = now()
+        expires = moment(self.options["expires"], tz=reference.tzinfo)
+        return expires is not None and expires <= reference
 
     @classmethod
     def of_request(cls, task: Any, request: Any, own: Mapping[str, Any] | None = None) -> Message:
@@ -189,19 +192,24 @@ class Message:
         countdown: float = 0,
         connection: Connection | None = None,
         producer: Producer | None = None,
+        send: Callable[..., Any] | None = None,
     ) -> None:
         """Send by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
 
-        A stamped message goes out as it is, any other as Celery sends it from this process.
+        A stamped message goes out as it is, by ``send`` where :func:`as_stored` has given one for all
+        messages of the producer; any other as Celery sends it from this process.
         """
         options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
         if producer is not None:
             options |= {"producer": producer, "retry": False, **_BOUNDS}
         elif connection is not None:
             options |= {"connection": connection, "retry": False, **_BOUNDS}
-        send = as_stored(app) if self.stamped else app.send_task
+        call = (self.task, list(self.args), dict(self.kwargs))
+        if self.stamped:
+            (send or as_stored(app))(*call, add_to_parent=False, **options)
+            return
         with nullcontext() if is_rpc(app) else unsubscribed(app.backend):
-            send(self.task, list(self.args), dict(self.kwargs), add_to_parent=False, **options)
+            app.send_task(*call, add_to_parent=False, **options)
 
 
 @contextmanager
@@ -252,11 +260,6 @@ def _json(value: object) -> str | None:
 def is_json(value: object) -> bool:
     """Whether a row can hold a value as JSON."""
     return _json(value) is not None
-
-
-def is_rpc(app: Celery) -> bool:
-    """Whether results go to a queue of the sender, which must exist before the message goes out."""
-    return str(app.conf.result_backend or "").startswith("rpc")
 
 
 def pretty(text: str | None) -> str:

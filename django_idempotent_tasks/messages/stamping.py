@@ -14,11 +14,11 @@ from datetime import timedelta
 from typing import Any
 
 from celery import Celery, signals
-from celery.utils.saferepr import saferepr
 
 from ..exceptions import ConfigurationError
 from .address import delay_of, delayed
 from .message import Message, is_json, unsubscribed
+from .publication import usual_reprs
 
 #: Headers of Celery's own protocol, which it builds from options whenever a message is published.
 _OF_THE_PROTOCOL = frozenset(
@@ -177,12 +177,7 @@ class Passage:
         """The descriptions of the arguments for monitors, where a receiver has changed them."""
         if not signals.before_task_publish.receivers:
             return {}
-        amqp: Any = self._app.amqp
-        levels = self._app.conf.task_repr_maxlevels
-        usual = {
-            "argsrepr": saferepr(parts.args, amqp.argsrepr_maxsize, maxlevels=levels),
-            "kwargsrepr": saferepr(parts.kwargs, amqp.kwargsrepr_maxsize, maxlevels=levels),
-        }
+        usual = usual_reprs(self._app.amqp, self._app.conf, parts.args, parts.kwargs)
         stated = {name: parts.headers[name] for name in usual if name in parts.headers}
         return {name: text for name, text in stated.items() if text != usual[name]}
 

@@ -20,7 +20,7 @@ from ..ledger import rows
 from ..ledger.stores import get_store
 from ..ledger.values import Call
 from ..messages.header import task_id_problem
-from ..messages.message import is_rpc
+from ..messages.publication import is_rpc
 from ..messages.relay import bounded_connection
 from ..models import IdempotencyKey
 from ..states import LIVE, State

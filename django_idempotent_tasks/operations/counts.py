@@ -9,7 +9,15 @@ from typing import Any
 from django.db.models import Count as Counted
 from django.db.models import Min, Q, QuerySet
 
-from ..models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from ..models import (
+    AnsweredCall,
+    DuplicateAttempt,
+    FailedJob,
+    HourlyCount,
+    IdempotencyKey,
+    OperationState,
+    RedriveOperation,
+)
 from ..states import Category, State
 
 #: Rows that one count looks at.
@@ -75,6 +83,18 @@ def duplicates_past_their_time(alias: str, before: datetime) -> Count:
     oldest = DuplicateAttempt.objects.using(alias).filter(summed=True).order_by("id")[: CAP + 1]
     moments = list(oldest.values_list("at", flat=True))
     return Count(sum(at <= before for at in moments[:CAP]), len(moments) > CAP and moments[CAP] <= before)
+
+
+def redrives_past_their_time(alias: str, before: datetime) -> Count:
+    """Redrive operations that the next prune deletes."""
+    ended = RedriveOperation.objects.using(alias).exclude(state=OperationState.RUNNING)
+    return capped(ended.filter(finished_at__lte=before).values("id")[: CAP + 1].count())
+
+
+def hourly_past_their_time(alias: str, before: datetime) -> Count:
+    """Hourly counts that the next prune deletes."""
+    old = HourlyCount.objects.using(alias).filter(hour__lte=before).order_by("hour")
+    return capped(old.values("hour")[: CAP + 1].count())
 
 
 def _count(rows: QuerySet[Any]) -> Count:

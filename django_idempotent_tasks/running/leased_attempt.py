@@ -14,6 +14,7 @@ from .. import signals
 from ..errors.raised import is_a, is_shutdown
 from ..exceptions import LeaseLost, ManualReview, OuterTransaction
 from ..ledger.ledger import Ledger
+from ..ledger.progress import encode_progress
 from ..ledger.succession import Heir, succeeded_by
 from ..ledger.values import Answer, Claim
 from ..states import Category
@@ -23,7 +24,7 @@ from .context import Done, entered
 from .endings import cause_of, struck_by
 from .handlers import mark_answered
 from .leftovers import Watch, refuse
-from .progress import Progress, encode_progress
+from .progress import Progress
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement

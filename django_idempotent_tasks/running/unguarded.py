@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 
 from ..conf import settings
+from ..ledger.progress import encode_progress
 from .context import Done, downstream_key
-from .progress import encode_progress
 
 
 class Detached:

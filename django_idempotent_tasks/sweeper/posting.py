@@ -155,7 +155,7 @@ class _Post:
             message = Message.decode(row.task, text)
             if row.state is State.RETRY:
                 message = message.started()
-            has_expired = message.has_expired(now=self.app.now())
+            has_expired = message.has_expired(now=self.app.now)
         except Exception as error:  # noqa: BLE001  whatever a stored text can make of itself
             self._refused(row, error)
             return

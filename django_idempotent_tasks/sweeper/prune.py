@@ -6,6 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from django.apps import apps
+from django.db import router
+
+from ..beat.checks import BEAT_APP
 from ..conf import settings
 from ..ledger.stores import LedgerStore
 from ..states import PRUNED, State
@@ -17,13 +21,19 @@ BITE = 1000
 #: Seconds that hourly counts are kept.
 HOURLY_KEEP = 90 * 24 * 60 * 60
 
+#: Seconds that a cursor of beat is kept which nobody writes to and whose periodic task was deleted.
+CURSOR_KEEP = 24 * 60 * 60
+
+#: Seconds between two looks for those.
+LOOK_EVERY = 60.0
+
 
 def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
     """Delete at most ``bite`` rows of each kind; how many of each.
 
     Keys by the time that their end gave them, answers of replaced calls by ``REDELIVERY_WINDOW``,
     summed duplicate attempts by ``RETENTION``, failed jobs and redrives that have ended by
-    ``DEAD_LETTER_RETENTION``, hourly counts by 90 days.
+    ``DEAD_LETTER_RETENTION``, hourly counts by 90 days, cursors of deleted periodic tasks by a day.
     """
     return {name: prune(bite) for name, prune in _kinds(store).items()}
 
@@ -41,7 +51,19 @@ def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
         "duplicates": lambda bite: store.prune_duplicates(keep=kept, bite=bite),
         "hourly": lambda bite: store.prune_hourly(keep=HOURLY_KEEP, bite=bite),
         "redrives": lambda bite: store.prune_redrives(keep=keep, bite=bite),
+        "cursors": lambda bite: store.prune_cursors(gone_cursors(store, bite=bite), keep=CURSOR_KEEP),
     }
+
+
+def gone_cursors(store: LedgerStore, *, bite: int) -> list[int]:
+    """Cursors whose periodic task was deleted, as far as this ledger's database can tell.
+
+    Beat prunes them itself, but it may be that none of ours runs any more.
+    """
+    entries = apps.get_model(BEAT_APP, "PeriodicTask") if apps.is_installed(BEAT_APP) else None
+    if entries is None or router.db_for_write(entries) != store.connection.alias:
+        return []
+    return store.gone_cursors(entries=entries._meta.db_table, keep=CURSOR_KEEP, bite=bite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,7 @@ class Tidying:
 
     _bites: dict[str, Bite] = field(default_factory=dict)
     _full: set[str] | None = None
+    _look_at: float = 0.0
 
     def go_on(self, store: LedgerStore) -> Tidied:
         """One bite of each kind, or of those that the last one found full. May raise a DatabaseError."""
@@ -67,11 +90,21 @@ class Tidying:
         full: set[str] = set()
         deleted = 0
         for name, work in kinds.items():
-            if self._full is None or name in self._full:
+            if self._is_due(name) if self._full is None else name in self._full:
                 done = self._take(name, work, full)
                 deleted += 0 if name == "summed" else done
         self._full = full or None
         return Tidied(deleted, bool(full), time.monotonic() - began)
+
+    def _is_due(self, name: str) -> bool:
+        """The look for cursors reads all of them, and is taken now and then."""
+        if name != "cursors":
+            return True
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_EVERY
+        return True
 
     def _take(self, name: str, work: Callable[[int], int], full: set[str]) -> int:
         bite = self._bites.setdefault(name, Bite(BITE))

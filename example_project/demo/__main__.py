@@ -13,7 +13,7 @@ import django
 
 from example_project.servers import ServerUnavailable, ensure_servers, fresh_directory
 
-from .report import Report, print_logs
+from .judging.report import Report, print_logs
 from .stage import Stage, StageError, create_admin, prepare_database, set_environment
 
 

@@ -15,9 +15,9 @@ from django_idempotent_tasks.models import BeatCursor, Leader
 from example_project.books.models import JobRun, Reconciliation
 from example_project.books.once import NAME, open_the_books_at
 
+from .judging.timetable import Job, grid
 from .programs import Program, stop_all, wait_until
 from .stage import PERIOD
-from .timetable import Job, grid
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -14,7 +14,7 @@ from django_idempotent_tasks.states import Category
 from example_project.payments.tasks import handle_event
 
 if TYPE_CHECKING:
-    from .report import Report
+    from .judging.report import Report
     from .traffic import Delivery, Plan
 
 #: What the customer meant.

@@ -11,8 +11,8 @@ from .beats import Beats
 from .chaos import Chaos
 from .connections import Connections
 from .decisions import Decisions, decide
-from .judge import Run, judge
-from .observe import Observer
+from .judging.judge import Run, judge
+from .judging.observe import Observer
 from .programs import wait_until
 from .sender import Sender
 from .traffic import plan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from example_project.servers import Servers
 
-    from .report import Report
+    from .judging.report import Report
     from .stage import Stage
 
 QUIET_SECONDS = 60.0

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from example_project.gateway.store import DECLINED_AMOUNT, UNREADABLE_AMOUNT
 from example_project.payments.signatures import HEADER
 
+from .judging.verdict import Accepted
 from .traffic import ACCEPTED, Delivery, Plan
-from .verdict import Accepted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ from tests.admin.conftest import HOSTILE, Person, at_most, messages_of, page, se
 from tests.admin.test_keys import inert
 from tests.beat.bench import Bench
 from tests.beat.conftest import bench
-from tests.beat.test_unreadable import BAD
+from tests.beat.test_unreadable_entries import BAD
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["bench"]

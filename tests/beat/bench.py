@@ -10,7 +10,7 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from django_idempotent_tasks.beat import clock
 from django_idempotent_tasks.models import BEAT, BeatCursor, IdempotencyKey, Leader
 from django_idempotent_tasks.schedulers import SingleInstanceDatabaseScheduler
-from tests.sending.conftest import Post
+from tests.support.post import Post
 
 #: When the tests begin.
 EPOCH = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

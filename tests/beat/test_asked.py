@@ -21,7 +21,7 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.beat.bench import EPOCH, Bench
-from tests.sending.conftest import no_broker
+from tests.support.post import no_broker
 
 
 @pytest.fixture

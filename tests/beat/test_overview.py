@@ -19,7 +19,7 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import BeatCursor, IdempotencyKey, Leader
 from tests.beat.bench import EPOCH, Bench
-from tests.stores.statements import postgresql_plan
+from tests.support.ledger.statements import postgresql_plan
 
 
 def at(seconds: float) -> Any:

@@ -17,7 +17,7 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.beat.bench import EPOCH, Bench
-from tests.sending.conftest import no_broker
+from tests.support.post import no_broker
 
 
 def test_each_time_is_sent_once_by_its_nominal_time(bench: Bench) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from example_project.demo.timetable import Job, deviations, grid
+from example_project.demo.judging.timetable import Job, deviations, grid
 
 FIRST = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DUE = grid(FIRST, FIRST + timedelta(seconds=7), timedelta(seconds=3))

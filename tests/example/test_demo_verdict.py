@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from example_project.demo.verdict import Accepted, Observed, Verdict, verdict
+from example_project.demo.judging.verdict import Accepted, Observed, Verdict, verdict
 
 ONE, TWO, THREE, FOUR = ("acme", "pay_1"), ("acme", "pay_2"), ("delta", "pay_1"), ("delta", "pay_2")
 FIVE = ("delta", "pay_3")

@@ -18,9 +18,9 @@ from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from example_project.study_plans.models import Course, School, Student, StudyPlan
-from tests.support.databases import url_of
-from tests.support.processes import Worker
+from tests.support.ledger.databases import url_of
 from tests.support.waiting import eventually
+from tests.support.workers.processes import Worker
 
 pytestmark = [
     pytest.mark.process,

@@ -14,7 +14,7 @@ from django_idempotent_tasks import RecordedError, ResultNotStored
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import Reason, State
-from tests.sending.conftest import Post
+from tests.support.post import Post
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

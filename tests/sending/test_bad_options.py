@@ -12,7 +12,7 @@ from kombu import Exchange, Queue
 
 from django_idempotent_tasks import ConfigurationError
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.sending.conftest import Post
+from tests.support.post import Post
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

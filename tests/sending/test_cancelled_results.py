@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.sending.conftest import Post, only_row, rolled_back
+from tests.support.post import Post, only_row, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

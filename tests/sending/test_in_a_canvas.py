@@ -11,7 +11,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
-from tests.sending.conftest import Post, no_broker, rolled_back, silent_broker
+from tests.support.post import Post, no_broker, rolled_back, silent_broker
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -13,7 +13,7 @@ from django_idempotent_tasks.http import jobs
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.running.replay import replacement_text
 from django_idempotent_tasks.states import Reason, State
-from tests.sending.conftest import Post, no_broker
+from tests.support.post import Post, no_broker
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_idempotent_tasks import DuplicateTask, KeyReused, OuterTransaction
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.sending.conftest import Post, no_broker, rolled_back
+from tests.support.post import Post, no_broker, rolled_back
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]

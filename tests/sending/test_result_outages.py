@@ -19,7 +19,7 @@ from django_idempotent_tasks import IdempotentTaskMixin, RecordedError
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.sending.result import AcceptedResult
 from example_project.servers import Server, start_broker
-from tests.sending.conftest import Post
+from tests.support.post import Post
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])

@@ -8,7 +8,7 @@ import pytest
 
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.messages.queues import Depths
-from tests.sending.conftest import Post, no_broker, only_row
+from tests.support.post import Post, no_broker, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

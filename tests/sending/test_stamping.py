@@ -15,7 +15,7 @@ from django.test import override_settings
 
 from django_idempotent_tasks import ConfigurationError, IdempotentTask, IdempotentTaskMixin
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.sending.conftest import Post, only_row, rolled_back
+from tests.support.post import Post, only_row, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -13,7 +13,7 @@ from django.test import override_settings
 from django_idempotent_tasks.checks import check_settings
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.sending.conftest import Post, only_row, rolled_back
+from tests.support.post import Post, only_row, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 from celery._state import task_join_will_block  # type: ignore[attr-defined]  # not in the stubs
 
 from django_idempotent_tasks.messages.message import Message
-from tests.sending.conftest import Post
+from tests.support.post import Post
 
 
 def test_sending_from_many_threads_leaves_celerys_guard_of_get_alone(post: Post) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.worker.hooks import _on_revoked
-from tests.sending.conftest import Post, only_row
+from tests.support.post import Post, only_row
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 

@@ -25,7 +25,7 @@ import psycopg
 from kombu import Connection
 
 from example_project.servers import start_postgres
-from tests.support.pgbouncer import find_pgbouncer, start_pgbouncer
+from tests.support.ledger.pgbouncer import find_pgbouncer, start_pgbouncer
 
 MYSQL = "mysql://root@127.0.0.1:3306/idem"
 RABBITMQ = "amqp://guest:guest@127.0.0.1:5672//"
@@ -33,19 +33,23 @@ RABBITMQ = "amqp://guest:guest@127.0.0.1:5672//"
 POSTGRESQL = "postgresql://{user}@127.0.0.1:5432/postgres"
 
 MYSQL_TESTS = (
-    "tests/stores/test_mysql.py",
-    "tests/concurrency/test_mysql_claimers.py",
-    "tests/concurrency/test_mysql_meetings.py",
+    "tests/ledger/stores/test_mysql.py",
+    "tests/races/test_mysql_claimers.py",
+    "tests/races/test_mysql_meetings.py",
     "tests/results/test_meetings.py",
     "tests/results/test_troubles.py",
-    "tests/doors/test_dead_letters_decided.py",
-    "tests/doors/test_dead_letters_list.py",
-    "tests/doors/test_dead_letters_many.py",
-    "tests/doors/test_dead_letters_show.py",
-    "tests/doors/test_failed_jobs.py",
-    "tests/services",
+    "tests/management/test_dead_letters_decided.py",
+    "tests/management/test_dead_letters_list.py",
+    "tests/management/test_dead_letters_many.py",
+    "tests/management/test_dead_letters_show.py",
+    "tests/management/test_failed_jobs_command.py",
+    "tests/services/mysql",
 )
-RABBITMQ_TESTS = ("tests/death/test_rabbitmq.py", "tests/reserve/test_rabbitmq.py", "tests/rabbitmq")
+RABBITMQ_TESTS = (
+    "tests/deaths/leased/test_rabbitmq.py",
+    "tests/processes/reserved/test_rabbitmq_confirms.py",
+    "tests/services/rabbitmq",
+)
 BEAT_TESTS = tuple(
     f"tests/beat/test_{name}.py"
     for name in (
@@ -58,7 +62,7 @@ BEAT_TESTS = tuple(
             "trouble",
             "overview",
             "asked",
-            "unreadable",
+            "unreadable_entries",
             "local_times",
         ),
     )
@@ -66,17 +70,17 @@ BEAT_TESTS = tuple(
 #: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
 CHOICE = ("-m", "not long")
 #: On another PostgreSQL, by whatever leads there.
-POSTGRESQL_TESTS = ("tests/stores/test_contract.py", "tests/stores/test_postgresql.py")
+POSTGRESQL_TESTS = ("tests/ledger/stores/test_contract.py", "tests/ledger/stores/test_postgresql.py")
 #: Through PgBouncer. Other races look at what a session has, and there a client has none.
 POOLED_TESTS = (
-    "tests/stores/test_contract.py",
-    "tests/concurrency/test_many_claimers.py",
-    "tests/concurrency/test_atomic_claimers.py",
+    "tests/ledger/stores/test_contract.py",
+    "tests/races/test_many_claimers.py",
+    "tests/races/test_atomic_claimers.py",
 )
-PGBOUNCER_TESTS = ("tests/pgbouncer",)
+PGBOUNCER_TESTS = ("tests/services/pgbouncer",)
 
 #: With libraries that stamp what Celery sends, each by a module of it.
-INTEROP_TESTS = ("tests/interop",)
+INTEROP_TESTS = ("tests/services/interop",)
 INSTRUMENTS = (
     "django_guid",
     "django_structlog",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proj.celery import app
+from tests.sample.celery import app
 from tests.support.waiting import eventually
 
 

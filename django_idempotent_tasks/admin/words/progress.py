@@ -6,8 +6,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from ...ledger.progress import decode_progress, progress_words, share_of
 from ...models import IdempotencyKey
-from ...running.progress import decode_progress, progress_words, share_of
 from ...states import State
 from .wording import shown, state_word
 

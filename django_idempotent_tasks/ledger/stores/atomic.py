@@ -10,7 +10,7 @@ from ...states import Reason
 from ..values import Call, Claim, Entry, Grant
 from . import claiming
 from .connection import transaction_on
-from .hourly import HourlySqlStore
+from .cursors import CursorSqlStore
 from .reading import Parameters, Row, seen_as, to_grant
 
 # ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
@@ -71,7 +71,7 @@ _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
 
 
-class AtomicSqlStore(HourlySqlStore):
+class AtomicSqlStore(CursorSqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:

@@ -70,7 +70,7 @@ SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, 
        k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {{now}}, {{opens_in}},
        EXISTS (SELECT 1 FROM {{answered}} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
        k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, l.expires_at > {{now}},
-       SUBSTR(k.message, 1, {HEAD})
+       SUBSTR(k.message, 1, {HEAD}), k.lease_seconds
   FROM {{key}} k LEFT JOIN {{leader}} l ON l.name = 'ledger' WHERE k.digest = %(digest)s
 """
 

@@ -12,6 +12,7 @@ from django.db.models import Model
 from ...conf import settings
 from ...models import (
     AnsweredCall,
+    BeatCursor,
     DuplicateAttempt,
     FailedJob,
     HourlyCount,
@@ -102,6 +103,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         failed=dialect.table(FailedJob),
         hourly=dialect.table(HourlyCount),
         redrive=dialect.table(RedriveOperation),
+        cursor=dialect.table(BeatCursor),
         leader=dialect.table(Leader),
         now=dialect.now(),
         after=_After(dialect),

@@ -19,8 +19,8 @@ class MessageSqlStore(SqlStore):
     """Adds what is read of the rows that a sweep or a redrive takes, and what is asked of many calls."""
 
     def messages(self, tokens: Mapping[UUID, int]) -> dict[UUID, str]:
-        found = self._of_many(MESSAGES, tokens)
-        return {UUID(str(key)): text for key, token, text in found if tokens[UUID(str(key))] == token}
+        found = ((UUID(str(key)), token, text) for key, token, text in self._of_many(MESSAGES, tokens))
+        return {digest: text for digest, token, text in found if tokens[digest] == token}
 
     def sizes(self, digests: Sequence[UUID]) -> dict[UUID, int]:
         return {UUID(str(key)): size for key, size in self._of_many(SIZES, digests)}

@@ -88,6 +88,10 @@ OLDEST_DUPLICATES = """
 SELECT id, at <= {before[keep]} FROM {duplicate} WHERE summed = 1 ORDER BY id LIMIT %(bite)s
    FOR UPDATE SKIP LOCKED
 """
+UNMOVED = """
+SELECT periodic_task_id FROM {cursor} FORCE INDEX (PRIMARY)
+ WHERE periodic_task_id IN (GONE) AND updated_at <= {before[keep]} FOR UPDATE SKIP LOCKED
+"""
 
 # From left to right: what compares the holder stands before it, and then the holder tells who has it.
 LEAD = """

@@ -13,6 +13,7 @@ from ..values import Due
 from . import mysql_statements as words
 from . import statements
 from .atomic import AtomicSqlStore
+from .cursors import named
 from .reading import Parameters, due
 from .upkeep import LONGEST
 
@@ -40,6 +41,14 @@ class MysqlSweepingStore(AtomicSqlStore):
         with self._in_transaction():
             oldest = self._rows(words.OLDEST_DUPLICATES, {"keep": keep, "bite": bite})
             return self._delete("{duplicate}", "id", [number for number, is_old in oldest if is_old])
+
+    def prune_cursors(self, gone: Sequence[int], *, keep: int) -> int:
+        if not gone:
+            return 0
+        names, listed = named(gone)
+        with self._in_transaction():
+            unmoved = self._column(words.UNMOVED.replace("GONE", names), listed | {"keep": keep})
+            return self._delete("{cursor}", "periodic_task_id", unmoved)
 
     def _delete(self, table: str, column: str, keys: Sequence[object]) -> int:
         """Delete rows that are locked already, and touch no other row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from uuid import UUID
@@ -163,9 +163,17 @@ class PostgresStore(AtomicSqlStore):
         parameters = self._sweep_parameters(bite, republish, calm, until)
         return [due(row) for row in self._rows(words.SWEEP, parameters)]
 
+    def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
+        """As one parameter: the driver takes the statement apart at each."""
+        many = template.replace("IN (DIGESTS)", "= ANY(%(digests)s::uuid[])")
+        return self._rows(many, {"digests": list(digests)})
+
     def sum_duplicates(self, *, bite: int) -> int:
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})
         return int(row[0]) if row else 0
+
+    def _are_beside(self, entries: str) -> bool:
+        return bool(self._one(words.BESIDE, {"entries": entries})[0])
 
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})

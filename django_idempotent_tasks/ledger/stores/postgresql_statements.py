@@ -99,6 +99,13 @@ SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {n
  WHERE pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL
 """
 
+#: A tenant's schema, to which the search path leads, may have periodic tasks of its own.
+BESIDE = """
+SELECT EXISTS (
+  SELECT 1 FROM pg_class e JOIN pg_class c ON c.relnamespace = e.relnamespace
+   WHERE e.oid = to_regclass(%(entries)s) AND c.oid = '{cursor}'::regclass)
+"""
+
 #: The lock that a transaction shares while it holds keys without a lock for each.
 MANY = int.from_bytes(b"idemmany")
 

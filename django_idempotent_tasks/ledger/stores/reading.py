@@ -46,7 +46,7 @@ def to_entry(row: Row) -> Entry:
     state, reason, token, generation, attempts, crashes, task, scope = row[:8]
     task_id, runner, owner, fingerprint, result = row[8:13]
     is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:21]
-    head = row[21]
+    head, lease = row[21:23]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
         state=State(state),
@@ -71,6 +71,7 @@ def to_entry(row: Row) -> Entry:
         answered_for=None if answered_for is None else float(answered_for),
         answers=bool(answers),
         turn=read_turn(head),
+        lease=lease,
     )
 
 

@@ -42,6 +42,17 @@ class Upkeep(ABC):
         """Delete at most ``bite`` hourly counts older than ``keep``; how many."""
 
     @abstractmethod
+    def gone_cursors(self, *, entries: str, keep: int, bite: int) -> list[int]:
+        """At most ``bite`` cursors of beat that were last written more than ``keep`` ago and have no entry.
+
+        ``entries`` is the table of the periodic tasks. None where it is not in the schema of the cursors.
+        """
+
+    @abstractmethod
+    def prune_cursors(self, gone: Sequence[int], *, keep: int) -> int:
+        """Delete those of these cursors that nobody has written to meanwhile; how many."""
+
+    @abstractmethod
     def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
         """PENDING to SUCCEEDED for tasks that are not ours, whose messages the broker has; how many."""
 

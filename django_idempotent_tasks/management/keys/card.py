@@ -6,13 +6,13 @@ from datetime import datetime
 
 from ...ledger.encoding import decode_error
 from ...ledger.moments import exact
+from ...ledger.progress import decode_progress, progress_words
 from ...messages.message import pretty
 from ...messages.unreadable import Unreadable, parsed
 from ...models import IdempotencyKey
 from ...operations.redaction import call_of, call_text
 from ...operations.sentences import what_next
 from ...operations.text import harmless, since, span
-from ...running.progress import decode_progress, progress_words
 from ...states import FINISHED, Category, Reason, State
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ...conf import settings
 from ...ledger.moments import database_now, shifted
 from ...ledger.stores import LedgerStore
 from ...operations.counts import (
+    CAP,
     Count,
     answered_past_their_time,
+    capped,
     duplicates_past_their_time,
     failed_jobs_past_their_time,
+    hourly_past_their_time,
     past_their_time,
+    redrives_past_their_time,
 )
 from ...states import PRUNED
-from ...sweeper.prune import prune_bite
+from ...sweeper.prune import HOURLY_KEEP, gone_cursors, prune_bite
 from ..cli.report import Options, Report, Say
 from .erase import erase
 
@@ -55,16 +59,28 @@ def _bites(store: LedgerStore, options: Options) -> Iterator[tuple[dict[str, int
 
 
 def _planned(store: LedgerStore) -> Report:
-    alias, now = store.connection.alias, database_now(store)
-    counts = {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED}
-    keep = timedelta(seconds=settings().dead_letter_retention)
-    counts["failed_jobs"] = failed_jobs_past_their_time(alias, shifted(now, -keep))
-    counts["answered"] = answered_past_their_time(alias, now)
-    before = shifted(now, -timedelta(seconds=settings().retention))
-    counts["duplicates"] = duplicates_past_their_time(alias, before)
+    counts = _past_their_time(store)
     lines = [f"Dry run: would delete {_listed(counts)}.", "Say --yes to do it."]
     facts = {name: count.facts() for name, count in counts.items()}
     return Report({"outcome": "dry run", "past_their_time": facts}, lines)
+
+
+def _past_their_time(store: LedgerStore) -> dict[str, Count]:
+    """How many of each kind that the real run deletes."""
+    alias, now = store.connection.alias, database_now(store)
+
+    def before(keep: int) -> datetime:
+        return shifted(now, -timedelta(seconds=keep))
+
+    keep = before(settings().dead_letter_retention)
+    return {state.name.lower(): past_their_time(alias, state, now) for state in PRUNED} | {
+        "failed_jobs": failed_jobs_past_their_time(alias, keep),
+        "answered": answered_past_their_time(alias, now),
+        "duplicates": duplicates_past_their_time(alias, before(settings().retention)),
+        "hourly": hourly_past_their_time(alias, before(HOURLY_KEEP)),
+        "redrives": redrives_past_their_time(alias, keep),
+        "cursors": capped(len(gone_cursors(store, bite=CAP + 1))),
+    }
 
 
 def _listed(counts: dict[str, Count] | dict[str, int]) -> str:

@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from uuid import UUID
 
 from celery import Celery
+from django.db.models import QuerySet
 
 from ... import signals
+from ...ledger import outage
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
-from ...models import SWEEPER, IdempotencyKey
+from ...ledger.stores.upkeep import LONGEST
+from ...models import SWEEPER, IdempotencyKey, Leader
 from ...states import State
 from ...sweeper.hours import count_hours
 from ...sweeper.prune import Tidying
@@ -24,6 +28,14 @@ from ..cli.project import project_app
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+#: Seconds between two looks for a sweeper that comes back after an outage.
+PACE = 1.0
+
+_SPARED = (
+    "{spared} lease(s) are over and were left to their owners, which may come back after an outage of the"
+    " ledger's database: whose owner does not, the sweepers of the workers free, or a later sweep."
+)
 
 
 def sweep(store: LedgerStore, options: Options, say: Say) -> Report:
@@ -68,11 +80,11 @@ def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
 def _once(store: LedgerStore, app: Celery) -> Report:
     """Whoever leads meanwhile: two sweeps at a time take different rows."""
     freed = sent = waiting = 0
-    sweep, goes_on = Sweep(app), True
+    sweep, goes_on, calm = Sweep(app), True, _calm(store)
     while goes_on:
-        held = _over(store)
+        held = _tokens(_over(store).filter(lease_seconds__lte=calm))
         with store.side_connection() as side:
-            swept = sweep.go_on(side)
+            swept = sweep.go_on(side, calm=calm)
         goes_on = swept.goes_on
         freed += _freed(swept, held)
         sent += swept.sent
@@ -83,9 +95,12 @@ def _once(store: LedgerStore, app: Celery) -> Report:
     lines = [
         f"Freed {freed} expired lease(s), sent {sent} message(s), deleted {pruned} row(s) past their time."
     ]
+    spared = _over(store).filter(lease_seconds__gt=calm).count()
+    if spared:
+        lines.append(_SPARED.format(spared=spared))
     if waiting:
         lines.append(f"{waiting} message(s) could not be sent: is the broker up? They wait in the ledger.")
-    facts = {"freed": freed, "sent": sent, "pruned": pruned, "waiting": waiting}
+    facts = {"freed": freed, "sent": sent, "pruned": pruned, "waiting": waiting, "spared": spared}
     return Report(facts, lines, FINDINGS if waiting else FINE)
 
 
@@ -101,11 +116,40 @@ def _tidied(store: LedgerStore) -> int:
         time.sleep(bite.pause)
 
 
-def _over(store: LedgerStore) -> dict[UUID, int]:
-    """The tokens of the leases that the next bite may free."""
+def _calm(store: LedgerStore) -> int:
+    """The seconds for which the ledger has answered, by the note of the sweepers: longer leases are spared.
+
+    Right after an outage none of them is back yet: where leases are over, one is waited for. Where none
+    comes back none runs, and nobody knows of an outage; this look is no note, or cron would never free a
+    lease there.
+    """
+    end = monotonic() + outage.GAP
+    while True:
+        since, answers = _noted(store)
+        if since is None or answers:
+            return LONGEST if since is None else int(since)
+        if not _over(store).exists():
+            return 0  # what ends in this moment is for the next sweep
+        if monotonic() >= end:
+            return LONGEST
+        time.sleep(PACE)
+
+
+def _noted(store: LedgerStore) -> tuple[float | None, bool]:
+    """For how many seconds sweepers have noted that it answers, None where none ever has; whether they do."""
+    noted = Leader.objects.using(store.connection.alias).filter(name=outage.LEDGER)
+    return store.led_for(outage.LEDGER), noted.filter(expires_at__gt=database_now(store)).exists()
+
+
+def _over(store: LedgerStore) -> QuerySet[IdempotencyKey]:
+    """The keys whose lease is over."""
     keys = IdempotencyKey.objects.using(store.connection.alias)
-    due = keys.filter(state=State.RUNNING, due_at__lte=database_now(store)).order_by("due_at")
-    return dict(due.values_list("digest", "token")[: 2 * BITE])
+    return keys.filter(state=State.RUNNING, due_at__lte=database_now(store))
+
+
+def _tokens(over: QuerySet[IdempotencyKey]) -> dict[UUID, int]:
+    """Of those that the next bite may free."""
+    return dict(over.order_by("due_at").values_list("digest", "token")[: 2 * BITE])
 
 
 def _freed(swept: Swept, held: dict[UUID, int]) -> int:

@@ -1,0 +1,1 @@
+"""What beat costs: an idle tick with many entries, and many that are due."""

@@ -1,0 +1,1 @@
+"""What one delivery costs in its process: statements, calls and time."""

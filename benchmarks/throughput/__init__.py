@@ -1,0 +1,1 @@
+"""Jobs a second beside plain Celery and other guards, with real workers."""

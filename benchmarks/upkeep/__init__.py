@@ -1,0 +1,1 @@
+"""What the sweeper sends and deletes beside live claims."""

@@ -1,0 +1,7 @@
+"""What the tests of the stores share."""
+
+from __future__ import annotations
+
+from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+
+__all__ = ["careless_sqlite", "emptied_by_delete"]

@@ -1,0 +1,7 @@
+"""The mutants are tested like the stores that they are made of."""
+
+from __future__ import annotations
+
+from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+
+__all__ = ["careless_sqlite", "emptied_by_delete"]

@@ -1,0 +1,57 @@
+"""Mistakes that one could make in the statements: of both stores, and of each alone."""
+
+from __future__ import annotations
+
+from tests.ledger.stores.mutants.mistakes.atomic import ATOMIC_CLAIMS, ATOMIC_TAKEOVERS, COUNTED
+from tests.ledger.stores.mutants.mistakes.atomic_ends import (
+    ATOMIC_POSTGRESQL,
+    ATOMIC_RECLAIMS,
+    ATOMIC_RESULTS,
+    ATOMIC_SQLITE,
+    TAKEN_BACK,
+)
+from tests.ledger.stores.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
+from tests.ledger.stores.mutants.mistakes.deciding import DECISIONS, OPERATIONS
+from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
+from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
+from tests.ledger.stores.mutants.mistakes.reserving import (
+    INTERVENTIONS,
+    RESERVATIONS,
+    RESERVATIONS_ANEW,
+    SENT,
+)
+from tests.ledger.stores.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
+from tests.ledger.stores.mutants.mistakes.sweeping import DUTIES, SWEEPS
+from tests.ledger.stores.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
+from tests.ledger.stores.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
+
+__all__ = ["BOTH", "POSTGRESQL", "SQLITE"]
+
+BOTH = [
+    *CLAIMS,
+    *FINISHED_KEYS,
+    *RESERVATIONS,
+    *RESERVATIONS_ANEW,
+    *SENT,
+    *SETTLEMENTS,
+    *DEAD_OWNERS,
+    *RECORDS,
+    *SILENCE,
+    *EXTERNAL_CALLS,
+    *DECISIONS,
+    *OPERATIONS,
+    *INTERVENTIONS,
+    *SWEEPS,
+    *PRUNES,
+    *DUTIES,
+    *ATOMIC_CLAIMS,
+    *ATOMIC_TAKEOVERS,
+    *COUNTED,
+    *ATOMIC_RECLAIMS,
+    *ATOMIC_RESULTS,
+    *TAKEN_BACK,
+]
+
+POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL]
+
+SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]

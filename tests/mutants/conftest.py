@@ -1,7 +1,0 @@
-"""The mutants are tested like the stores that they are made of."""
-
-from __future__ import annotations
-
-from tests.stores.quick import careless_sqlite, emptied_by_delete
-
-__all__ = ["careless_sqlite", "emptied_by_delete"]

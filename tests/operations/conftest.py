@@ -1,0 +1,8 @@
+"""Single deliveries on both databases, and calls sent to a broker."""
+
+from __future__ import annotations
+
+from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, shop, till
+from tests.support.post import post
+
+__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "post", "shop", "till"]

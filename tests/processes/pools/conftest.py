@@ -1,0 +1,58 @@
+"""One worker of each pool that is not prefork, and keys whose owner, a worker of another pool, was killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.processes.pools.house import House
+from tests.processes.prefork.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
+from tests.sample import tasks
+from tests.support.brokers.control import LISTENING
+from tests.support.workers.site import Site
+
+POOLS = {"solo": 1, "threads": 4, "gevent": 4}
+
+#: Connections are kept wherever a thread outlives its task.
+SETTINGS = {
+    "PROJ_CELERY": json.dumps(LISTENING),
+    "PROJ_IDEMPOTENT_TASKS": json.dumps({"KEEP_CONNECTIONS": True, "REPUBLISH_AFTER": 1}),
+    "PROJ_CONN_MAX_AGE": "600",
+}
+
+
+@pytest.fixture(scope="package")
+def _orphans(site: Site) -> dict[str, str]:  # noqa: F811
+    """A key for each pool, on its queue, whose first owner was killed inside the body."""
+    keys = {pool: f"orphan of {pool}" for pool in POOLS}
+    with site.running("victim", "--pool", "threads", "--concurrency", "3", "-Q", ",".join(POOLS), **SETTINGS):
+        for pool, orphan in keys.items():
+            site.send(tasks.skipping, orphan, gated=True, options={"queue": pool})
+        for orphan in keys.values():
+            site.journal.started(orphan)
+    site.broker.clear()  # it took its messages with it
+    return keys
+
+
+@pytest.fixture(scope="package", params=POOLS)
+def _house(request: pytest.FixtureRequest, site: Site, _orphans: dict[str, str]) -> Iterator[House]:  # noqa: F811
+    pool: str = request.param
+    if pool == "gevent" and importlib.util.find_spec("gevent") is None:
+        pytest.skip("gevent is not installed: pip install gevent")
+    arguments = ("--pool", pool, "--concurrency", str(POOLS[pool]), "-Q", f"celery,{pool}")
+    worker = site.worker(pool, *arguments, "--include", "tests.processes.pools.house", **SETTINGS).start()
+    yield House(pool, site, worker, _orphans[pool])
+    site.settle()
+    worker.terminate()
+    assert worker.wait() == 0, "a warm shutdown ends the worker and its sweeper"
+    worker.kill()
+
+
+@pytest.fixture
+def house(_house: House) -> Iterator[House]:
+    """A living worker of the pool."""
+    yield _house
+    _house.site.settle()

@@ -1,0 +1,7 @@
+"""Each promise on both databases; an app and a database for each test."""
+
+from __future__ import annotations
+
+from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, postgresql, shop, till
+
+__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "postgresql", "shop", "till"]

@@ -1,7 +1,0 @@
-"""What the tests of the stores share."""
-
-from __future__ import annotations
-
-from tests.stores.quick import careless_sqlite, emptied_by_delete
-
-__all__ = ["careless_sqlite", "emptied_by_delete"]

@@ -1,0 +1,71 @@
+"""Django settings of the tests: ``default`` is what DATABASE_URL names, ``sqlite`` is a SQLite file."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from example_project.database_url import database_from_url
+
+SECRET_KEY = "tests"
+USE_TZ = True
+TIME_ZONE = "UTC"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+STATIC_URL = "static/"
+
+SQLITE_PATH = Path(os.environ.get("SQLITE_PATH", ":memory:"))
+
+DATABASES = {
+    "default": database_from_url(os.environ.get("DATABASE_URL", "sqlite:///:memory:")),
+    "sqlite": {
+        **database_from_url(f"sqlite:///{SQLITE_PATH}"),
+        # Without a name the test database is in memory, where connections lock differently than in a file.
+        "TEST": {"NAME": str(SQLITE_PATH.with_name(f"test_{SQLITE_PATH.name}")), "DEPENDENCIES": []},
+    },
+}
+
+if os.environ.get("MYSQL_URL"):
+    DATABASES["mysql"] = {**database_from_url(os.environ["MYSQL_URL"]), "TEST": {"DEPENDENCIES": []}}
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.admin",
+    "django_celery_results",
+    "django_idempotent_tasks",
+    "example_project.payments",
+    "example_project.books",
+    "example_project.study_plans",
+    *(["django_celery_beat"] if importlib.util.find_spec("django_celery_beat") else []),
+    "tests.docs.shop",
+    *(["tests.sample"] if importlib.util.find_spec("tests.sample") else []),
+]
+
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "tests.support.urls"
+
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")
