@@ -133,7 +133,7 @@ class _Amqp:
         producer.publish(body, headers=headers, **own, **{**properties, **options})
         self._declared |= {id(each): each for each in own["declare"] if each.can_cache_declaration}
         if event:
-            self._tell(event, queue, own, producer)
+            self._send_event(event, queue, own, producer)
 
     def _retries(self, options: dict[str, Any]) -> dict[str, Any]:
         conf = self._app.conf
@@ -170,8 +170,8 @@ class _Amqp:
             "delivery_mode": mode or self._app.conf.task_default_delivery_mode,
         }
 
-    def _tell(self, event: dict[str, Any], queue: Any, own: dict[str, Any], producer: Any) -> None:
-        """``task_send_sent_event``: monitors hear of the message that went out."""
+    def _send_event(self, event: dict[str, Any], queue: Any, own: dict[str, Any], producer: Any) -> None:
+        """Send monitors the event of a message that went out (``task_send_sent_event``)."""
         exchange = getattr(own["exchange"], "name", own["exchange"])
         name = getattr(queue, "name", "")
         event |= {"queue": name, "exchange": exchange, "routing_key": own["routing_key"]}

@@ -56,8 +56,7 @@ class AtomicAttempt(Attempt):
     ) -> None:
         settlement = AtomicSettlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         settlement.seen = claim.token - 1
-        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
-        self.watch = watch
+        super().__init__(settlement, watch)
         self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
         self.ignored: Ignore | None = None
         self.committing = False

@@ -14,8 +14,6 @@ from ..errors.presented import presentable
 from ..errors.raised import is_a, is_shutdown
 from ..exceptions import LeaseLost, PoisonTask, UnreadableError
 from ..ledger.failures import traceback_of
-from ..ledger.ledger import Ledger
-from ..ledger.values import Claim
 from ..messages.address import delay_of, to_its_queue
 from ..messages.header import with_identity
 from ..messages.message import Message, beside
@@ -25,6 +23,7 @@ from .conflicts import conflict_behind
 from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .handle import Handle
+from .leftovers import Watch
 from .replay import ignored
 from .retries import retry_after, retry_options
 from .settlement import Settlement
@@ -44,15 +43,14 @@ _FINAL: dict[Category | None, Reason] = {
 class Attempt(ABC):
     """One run under one claim. Inside the caller's transaction (eager mode) it uses a savepoint."""
 
-    def __init__(
-        self, task: Any, ledger: Ledger, claim: Claim, settlement: Settlement, *, in_caller_transaction: bool
-    ) -> None:
-        self.task = task
-        self.request = task.request
-        self.ledger = ledger
-        self.claim = claim
+    def __init__(self, settlement: Settlement, watch: Watch) -> None:
         self.settlement = settlement
-        self.in_caller_transaction = in_caller_transaction
+        self.watch = watch
+        self.task = settlement.task
+        self.request = settlement.request
+        self.ledger = settlement.ledger
+        self.claim = settlement.claim
+        self.in_caller_transaction = settlement.in_caller_transaction
         self.completed = False
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None

@@ -23,7 +23,7 @@ def mark_answered(request: Any) -> None:
     vars(request)[_ANSWERED] = _MARK
 
 
-def put_in_place(kind: type) -> None:
+def wrap_hooks(kind: type) -> None:
     """Wrap the hooks that a task's classes define, so that they are called only where the body is run."""
     for name in (BEFORE, *AFTER):
         found = mro_lookup(kind, name, stop={Task, object}, monkey_patched=[Task.__module__])

@@ -30,13 +30,10 @@ class LeasedDelivery(Delivery):
             self.watch.begin()
             outcome = self._claim(call, owner)
             if isinstance(outcome, Claimed):
-                return self._run(outcome.claim)
+                return self._attempt(outcome.claim).run(self.args, self.kwargs)
             return self._answer(call, outcome)
         except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
             return self._struck(call, owner, error)
-
-    def _run(self, claim: Claim) -> Any:
-        return self._attempt(claim).run(self.args, self.kwargs)
 
     def _attempt(self, claim: Claim) -> LeasedAttempt:
         return LeasedAttempt(

@@ -39,8 +39,7 @@ class LeasedAttempt(Attempt):
         self, task: Any, ledger: Ledger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
     ) -> None:
         settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
-        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
-        self.watch = watch
+        super().__init__(settlement, watch)
         self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
 

@@ -113,16 +113,15 @@ class Reservation:
 
     def record(self, submission: Submission) -> None:
         """Note a duplicate that was not sent."""
-        holder = submission.result.id if submission.result is not None else ""
-        self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=holder)
+        self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=_holder(submission))
 
     def was_accepted(self, submission: Submission) -> bool:
         """Whether this very call, by its task id, was accepted before: sent again it is no duplicate."""
-        return submission.result is not None and submission.result.id == self.task_id
+        return _holder(submission) == self.task_id
 
     def refuse(self, submission: Submission) -> DuplicateTask:
         """The error of a duplicate: with ``on_duplicate="raise"``, or where the holder has no id to see."""
-        holder = submission.result.id if submission.result is not None else ""
+        holder = _holder(submission)
         by = f"call {holder}" if holder else "another open transaction"
         msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
         return DuplicateTask(msg, reason=submission.reason, task_id=holder)
@@ -221,3 +220,8 @@ class Reservation:
             self.ledger.store.send_failed(self.identity.digest, token=self.token)
         except DatabaseError:
             logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
+
+
+def _holder(submission: Submission) -> str:
+    """The task id of the call that has the work; empty where it cannot be seen yet."""
+    return submission.result.id if submission.result is not None else ""

@@ -59,7 +59,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
-                handlers.put_in_place(cls)
+                handlers.wrap_hooks(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
         if not cls.idempotency_guarded:
