@@ -68,7 +68,7 @@ def is_plain(value: object) -> bool:
     if _SCALARS.issuperset(map(type, items)):
         return True
     for item in items:  # noqa: SIM110 - all() would cost a frame on every level
-        if not is_plain(item):
+        if type(item) not in _SCALARS and not is_plain(item):
             return False
     return True
 
