@@ -54,7 +54,7 @@ def redrive(
     """
     try:
         text = anew(row, edited)
-    except (ConfigurationError, ValueError) as error:
+    except ValueError as error:
         return _refused(str(error).removesuffix("."))
     if text is None:
         return _refused(unsendable(row))
@@ -114,7 +114,7 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
 def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     """The stored message as that of a first attempt, perhaps with other arguments; None without one.
 
-    Raises ConfigurationError or ValueError for arguments that cannot be stored, or be read again.
+    Raises ValueError for arguments that cannot be stored, or be read again.
     """
     try:
         message = Message.decode(row.task, row.message or "")
@@ -129,7 +129,10 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     message = replace(message, options=options)
     if edited is None:
         return message.encode(limit=settings().max_payload)
-    text = replace(message, args=edited[0], kwargs=edited[1]).text_or_raise()
+    try:
+        text = replace(message, args=edited[0], kwargs=edited[1]).text_or_raise()
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from error
     given_json(text)
     return text
 

@@ -7,7 +7,6 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
-from ...exceptions import ConfigurationError
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
@@ -51,7 +50,7 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
     edited = options.get("arguments")
     try:
         text = dead_letters.anew(row, edited)
-    except ConfigurationError as error:
+    except ValueError as error:
         return _report(row, "not possible", [f"Cannot be redriven: {harmless(error)}"], FINDINGS)
     if text is None:
         problem = dead_letters.unsendable(row)
