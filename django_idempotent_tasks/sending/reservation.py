@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -13,14 +13,13 @@ from django.db.transaction import TransactionManagementError
 from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError, DuplicateTask
-from ..identity.key import Identity
 from ..ledger.ledger import Ledger
 from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
 from ..ledger.stores import get_store
 from ..ledger.stores.session import Session, session_of
 from ..ledger.values import Call, Refused
 from ..messages.address import delay_of
-from ..messages.header import RESERVED, is_in_canvas
+from ..messages.header import RESERVED, Carried, is_in_canvas
 from ..messages.message import Message
 from ..messages.relay import relay
 from ..states import State
@@ -60,23 +59,17 @@ def run_here(task: Any, message: Message) -> Any:
 
 
 class Reservation:
-    """One call on its way in.
+    """One call on its way in. ``message`` is what Celery would publish now, stamped by its sender."""
 
-    ``message`` is what Celery would publish now, stamped by its sender; ``header`` carries ``identity``.
-    """
-
-    def __init__(
-        self, task: Any, policy: Policy, message: Message, identity: Identity, header: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, task: Any, policy: Policy, message: Message, own: Carried) -> None:
         self.task = task
         self.task_id = str(message.options["task_id"])
-        self.identity = identity
-        self.header = header
+        self.identity, self.header = own
         #: Whether a canvas waits for this call, which is then sent even as a duplicate.
-        self.is_in_canvas = is_in_canvas(header)
+        self.is_in_canvas = is_in_canvas(self.header)
         self.ledger = Ledger(get_store(), policy)
         self.delay = delay_of(message.options, now=task.app.now)
-        self.message = message.with_header({**header, RESERVED: True})
+        self.message = message.with_header({**self.header, RESERVED: True})
         self.call = self._call()
         self.token = 0
         #: The call, while its message waits for the open transaction to commit.

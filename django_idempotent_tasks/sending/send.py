@@ -11,8 +11,7 @@ from celery.result import AsyncResult
 
 from ..conf.options import Policy
 from ..exceptions import KeyReused
-from ..identity.key import Identity
-from ..messages.message import HEADER
+from ..messages.header import Carried
 from ..messages.stamping import Send, stamp
 from .checked import check_options
 from .reservation import Reservation, runs_here
@@ -34,7 +33,7 @@ class Sending:
     args: Any
     kwargs: Any
     task_id: str
-    identity: Identity
+    own: Carried
     options: Mapping[str, Any]
 
 
@@ -84,4 +83,4 @@ def prepare(task: Any, policy: Policy, sending: Sending) -> Reservation:
     check_options(task, {**extract_exec_options(task), **sending.options})
     message = stamp(task, sending.send, sending.args, sending.kwargs, sending.task_id, sending.options)
     check_options(task, message.options)
-    return Reservation(task, policy, message, sending.identity, sending.options["headers"][HEADER])
+    return Reservation(task, policy, message, sending.own)

@@ -12,13 +12,13 @@ from ..exceptions import ConfigurationError, InvalidKey
 from ..identity.arguments import check_given
 from ..identity.key import Identity, identify
 from ..identity.rules import UNSET
-from ..messages.header import HEADER, carried, task_id_problem, to_header
+from ..messages.header import HEADER, Carried, carried, task_id_problem, to_header
 
 
 class Identified(NamedTuple):
     """A call's identity, and the headers that carry it; ``is_copy``: they carried it before."""
 
-    identity: Identity
+    own: Carried
     headers: dict[str, Any]
     is_copy: bool
 
@@ -80,11 +80,13 @@ class IdentifiedTask:
         """This call's identity: the one that its headers carry (a retry, a copy), or computed here."""
         check_given(args, kwargs, task=self.name)
         own = carried(headers, task_name=self.name, task_id=task_id)
-        if own is not None:
-            return Identified(own.identity, {**(headers or {}), HEADER: own.header}, is_copy=True)
-        identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
-        header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
-        return Identified(identity, {**(headers or {}), HEADER: header}, is_copy=False)
+        is_copy = own is not None
+        if own is None:
+            named = {"idempotency_key": key, "scope": scope}
+            identity = self.idempotency_identity(args, kwargs, task_id=task_id, **named)
+            header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
+            own = Carried(identity, header)
+        return Identified(own, {**(headers or {}), HEADER: own.header}, is_copy)
 
     def _policy(self) -> Policy:
         if self.idempotency_error is not None:

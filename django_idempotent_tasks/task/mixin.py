@@ -15,7 +15,6 @@ from ..errors.raised import anew
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
 from ..messages.masking import masked_reprs
-from ..messages.message import HEADER
 from ..messages.stamping import Passage, Send
 from ..running import handlers
 from ..running.context import Idempotency, active
@@ -162,13 +161,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         """Send an identified call: leave it to the running attempt, reserve it, or send as Celery does."""
         attempt, policy = active(), self._policy()
         options = {**masked_reprs(policy, args, kwargs), **options, "headers": call.headers}
-        if attempt is not None and attempt.continues(self, task_id, call.headers[HEADER]):
+        if attempt is not None and attempt.continues(self, task_id, call.own.header):
             return self._captured(attempt, args, kwargs, task_id, **options)
         if call.is_copy or not self._reserves():
             return send(args, kwargs, task_id=task_id, **options)
         from ..sending.send import Sending, accept
 
-        return accept(self, policy, Sending(send, args, kwargs, task_id, call.identity, options))
+        return accept(self, policy, Sending(send, args, kwargs, task_id, call.own, options))
 
     def cancel(
         self,

@@ -75,6 +75,6 @@ class SubmittedTask(IdentifiedTask):
 
         behind = super().apply_async  # type: ignore[misc]  # of the classes behind the mixin
         options = {**options, "headers": call.headers}
-        sending = Sending(behind, args, kwargs, submitting.task_id, call.identity, options)
+        sending = Sending(behind, args, kwargs, submitting.task_id, call.own, options)
         submitting.submission = submit(self, self._policy(), sending)
         return submitting.submission.result or self.AsyncResult(submitting.task_id)  # type: ignore[attr-defined]
