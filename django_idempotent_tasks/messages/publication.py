@@ -11,7 +11,6 @@ kombu twice as much although it sends nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from copy import copy
 from inspect import unwrap
 from typing import Any
@@ -85,10 +84,6 @@ class _App:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)
-
-    def producer_or_acquire(self, producer: Any = None) -> Any:
-        """The producer that was given, or one of the app's pool."""
-        return nullcontext(producer) if producer else self._app.producer_or_acquire()
 
 
 class _Amqp:
