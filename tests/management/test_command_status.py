@@ -206,7 +206,7 @@ def test_text_and_json_tell_the_same_findings() -> None:
 
 @both
 def test_a_bite_of_keys_past_their_time_says_that_the_sweeper_is_behind(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr(status, "BITE", 3)
+    monkeypatch.setattr(status, "PRUNE_BEHIND", 3)
     led(keys)
     for _ in range(3):
         keys.completed(retention=0)

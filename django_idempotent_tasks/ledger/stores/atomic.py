@@ -6,19 +6,19 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...states import Reason
+from ...states import Reason, State
 from ..values import Call, Claim, Entry, Grant
 from . import claiming
-from .connection import transaction_on
-from .cursors import CursorSqlStore
 from .reading import Parameters, Row, seen_as, to_grant
+from .sql import SqlStore
 
 # ``{unheld}`` is in every claim: INSERT ... ON CONFLICT DO NOTHING waits for an uncommitted row, and for an
 # uncommitted UPDATE of one.
 ATOMIC_NEW = (
     f"INSERT INTO {{key}} ({claiming.KEY_COLUMNS})"
     " SELECT %(digest)s, {after[kept]}, {after[retention]}, {now}, {now}, {now}, 1, 1, 0,"
-    " 0, 7, 1, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    f" 0, {State.SUCCEEDED}, {Reason.DONE}, 1, 0, 0,"
+    " {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
     " %(owner)s, CAST(%(fingerprint)s AS {uuid}), NULL WHERE {unheld} AND {bounded}"
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
@@ -28,42 +28,44 @@ ATOMIC_UNNAMED = ATOMIC_NEW.replace(
 )
 
 # The reason "owner died" stays until the completion: the body may ask whether it was so.
-_COMPLETED = """
-UPDATE {key} SET token = token + 1, attempts = {least}(attempts + 1 - %(uncount)s, 32767),
-       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
-       reason = CASE WHEN state = 2 OR reason = 9 THEN 9 ELSE 1 END,
+_COMPLETED = f"""
+UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1 - %(uncount)s, 32767),
+       crashes = crashes + CASE WHEN state = {State.RUNNING} THEN 1 ELSE 0 END - %(uncount)s,
+       reason = CASE WHEN state = {State.RUNNING} OR reason = {Reason.OWNER_DIED}
+                     THEN {Reason.OWNER_DIED} ELSE {Reason.DONE} END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = 0, sends = 0,
-       message = NULL, started_at = {now}, finished_at = {now}, open_at = {after[retention]},
-       due_at = {after[kept]}, state = 7
+       message = NULL, started_at = {{now}}, finished_at = {{now}}, open_at = {{after[retention]}},
+       due_at = {{after[kept]}}, state = {State.SUCCEEDED}
 """
 _GRANTED = "RETURNING token, generation, attempts, crashes, reason"
 
 ATOMIC_RESERVED = f"""{_COMPLETED}
  WHERE {claiming.OWN}
-   AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {claiming.OF_THIS_TURN}
+   AND {claiming.RUNNABLE} AND {claiming.OF_THIS_TURN}
    AND {{unheld}} AND {{bounded}}
 {_GRANTED}"""
 
 ATOMIC_OPEN = f"{_COMPLETED} WHERE {claiming.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
 
-ATOMIC_ANEW = """
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
-       reason = 1, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {false},
+ATOMIC_ANEW = f"""
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+       reason = {Reason.DONE}, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = 0,
        fingerprint = %(fingerprint)s, message = NULL, result = NULL, category = NULL,
-       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = {now},
-       finished_at = {now}, open_at = {after[retention]}, due_at = {after[kept]}, state = 7
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {{now}}, started_at = {{now}},
+       finished_at = {{now}}, open_at = {{after[retention]}},
+       due_at = {{after[kept]}}, state = {State.SUCCEEDED}
 """
 
-ATOMIC_RESULT = """
-UPDATE {key} SET reason = %(reason)s, result = %(result)s
- WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
+ATOMIC_RESULT = f"""
+UPDATE {{key}} SET reason = %(reason)s, result = %(result)s
+ WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = {State.SUCCEEDED}
 """
 
-TAKE_BACK = """
-UPDATE {key} SET lease_seconds = %(lease)s, finished_at = NULL, open_at = {after[lease]},
-       due_at = {after[lease]}, state = 2
- WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = 7
+TAKE_BACK = f"""
+UPDATE {{key}} SET lease_seconds = %(lease)s, finished_at = NULL, open_at = {{after[lease]}},
+       due_at = {{after[lease]}}, state = {State.RUNNING}
+ WHERE digest = %(digest)s AND token = %(token)s AND owner = %(owner)s AND state = {State.SUCCEEDED}
 """
 
 _FAILED = "a statement failed in it, and the error was caught outside an atomic() block of its own"
@@ -71,7 +73,7 @@ _ENDED = "it was committed or rolled back by the body itself"
 _MARKED = "it was marked for rollback, by set_rollback() or by an error caught inside it"
 
 
-class AtomicSqlStore(CursorSqlStore):
+class AtomicClaims(SqlStore):
     """Adds what atomic runs need."""
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
@@ -101,7 +103,7 @@ class AtomicSqlStore(CursorSqlStore):
 
     @contextmanager
     def holding(self, call: Call) -> Iterator[bool]:
-        with transaction_on(self.connection):
+        with self.together():
             yield self._hold(call)
 
     def transaction_problem(self) -> str | None:

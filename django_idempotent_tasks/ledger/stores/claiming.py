@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...messages.turns import HEAD
+from ...states import Reason, State
 
 KEY_COLUMNS = (
     "digest, due_at, open_at, created_at, started_at, finished_at, token, generation, lease_seconds,"
@@ -13,7 +14,8 @@ KEY_COLUMNS = (
 CLAIM_NEW = (
     f"INSERT INTO {{key}} ({KEY_COLUMNS})"
     " VALUES (%(digest)s, {after[lease]}, {after[lease]}, {now}, {now}, NULL, 1, 1, %(lease)s,"
-    " 0, 2, 0, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    f" 0, {State.RUNNING}, {Reason.NONE}, 1, 0, 0,"
+    " {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
     " %(owner)s, %(fingerprint)s, %(message)s)"
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
 )
@@ -28,7 +30,8 @@ UNKNOWN = f"NOT EXISTS (SELECT 1 FROM {{key}} WHERE {KNOWN})"
 CLAIM_UNNAMED = (
     f"INSERT INTO {{key}} ({KEY_COLUMNS})"
     " SELECT %(digest)s, {after[lease]}, {after[lease]}, {now}, {now}, NULL, 1, 1, %(lease)s,"
-    " 0, 2, 0, 1, 0, 0, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    f" 0, {State.RUNNING}, {Reason.NONE}, 1, 0, 0,"
+    " {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
     " %(owner)s, CAST(%(fingerprint)s AS {uuid}), %(message)s"
     f" FROM (SELECT 1 AS one) AS always WHERE {UNKNOWN}"
     " ON CONFLICT (digest) DO NOTHING RETURNING token, generation, attempts, crashes, reason"
@@ -37,20 +40,23 @@ CLAIM_UNNAMED = (
 #: A call that went on under another key, by ``self.replace()``, has two rows: the other one is live.
 NAMED = f"""
 SELECT digest, scope, key_text, fingerprint FROM {{key}} WHERE {KNOWN}
- ORDER BY CASE WHEN reason = 12 THEN 1 ELSE 0 END, created_at DESC LIMIT 1
+ ORDER BY CASE WHEN reason = {Reason.REPLACED} THEN 1 ELSE 0 END, created_at DESC LIMIT 1
 """
 
 #: A reservation: ``sends`` is -1 while no message of it is known to be with the broker.
 RESERVE_NEW = (
     f"INSERT INTO {{key}} ({KEY_COLUMNS})"
     " SELECT %(digest)s, {after[wait]}, NULL, {now}, NULL, NULL, 0, 1, 0,"
-    " 0, 1, 0, 0, 0, %(sends)s, {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
+    f" 0, {State.PENDING}, {Reason.NONE}, 0, 0, %(sends)s,"
+    " {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
     " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s WHERE true"
     " ON CONFLICT (digest) DO NOTHING RETURNING token"
 )
 
 #: The row of this very call. Of its task and scope, too: a header may claim any digest.
 OWN = "digest = %(digest)s AND task_id = %(task_id)s AND task = %(task)s AND scope {same} %(scope)s"
+#: What waits to be run, and may be now.
+RUNNABLE = f"(state = {State.PENDING} OR (state = {State.RETRY} AND open_at <= {{now}}))"
 #: Whether the stored message is of the same turn as the delivered one: an earlier copy is not to run.
 OF_THIS_TURN = (
     f"(message IS NULL OR (SUBSTR(message, 1, {HEAD}) LIKE %(turn)s"
@@ -60,8 +66,8 @@ OF_THIS_TURN = (
 CLAIM_RESERVED = f"""
 UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767), sends = 0,
        owner = %(owner)s, runner_task_id = NULL, lease_seconds = %(lease)s, progress = NULL,
-       started_at = {{now}}, open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
- WHERE {OWN} AND (state = 1 OR (state = 3 AND open_at <= {{now}})) AND {OF_THIS_TURN}
+       started_at = {{now}}, open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = {State.RUNNING}
+ WHERE {OWN} AND {RUNNABLE} AND {OF_THIS_TURN}
 RETURNING token, generation, attempts, crashes, reason
 """
 
@@ -76,44 +82,47 @@ SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, 
 
 #: ``uncount`` 1: this start was counted as a crash before it began, and the row waits for nobody else.
 #: What ended inside ``external()`` is nobody's to run: the sweeper leaves it to a person.
-OPEN = """
+_OVER = "(open_at <= {now} OR %(uncount)s = 1) AND NOT in_external"
+
+OPEN = f"""
 digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s
-   AND (state = 1 OR (state IN (2, 3) AND (open_at <= {now} OR %(uncount)s = 1) AND NOT in_external))
+   AND (state = {State.PENDING} OR (state IN ({State.RUNNING}, {State.RETRY}) AND {_OVER}))
 """
 
 CLAIM_OPEN = f"""
 UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1 - %(uncount)s, 32767),
-       crashes = crashes + CASE WHEN state = 2 THEN 1 ELSE 0 END - %(uncount)s,
-       reason = CASE WHEN state = 2 THEN 9 ELSE reason END,
+       crashes = crashes + CASE WHEN state = {State.RUNNING} THEN 1 ELSE 0 END - %(uncount)s,
+       reason = CASE WHEN state = {State.RUNNING} THEN {Reason.OWNER_DIED} ELSE reason END,
        owner = %(owner)s, runner_task_id = NULLIF(%(task_id)s, task_id), lease_seconds = %(lease)s,
        sends = 0, message = COALESCE(%(message)s, message), progress = NULL, started_at = {{now}},
-       open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = 2
+       open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = {State.RUNNING}
  WHERE {OPEN}
 RETURNING token, generation, attempts, crashes, reason
 """
 
 #: What a later call may take: a finished key of another id, its retention over where it succeeded.
-FINISHED = """
+FINISHED = f"""
 digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s AND task_id <> %(task_id)s
-   AND (state IN (5, 6) OR (state = 7 AND open_at <= {now}))
+   AND (state IN ({State.FAILED}, {State.CANCELLED}) OR (state = {State.SUCCEEDED} AND open_at <= {{now}}))
 """
 
-ANEW = """
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
-       reason = 0, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {false},
+ANEW = f"""
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+       reason = {Reason.NONE}, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = %(lease)s,
        fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
-       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = {now},
-       finished_at = NULL, open_at = {after[lease]}, due_at = {after[lease]}, state = 2
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {{now}}, started_at = {{now}},
+       finished_at = NULL, open_at = {{after[lease]}}, due_at = {{after[lease]}}, state = {State.RUNNING}
 """
 
-RESERVED_ANEW = """
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END,
-       reason = 0, attempts = 0, crashes = 0, sends = %(sends)s, duplicates = 0, in_external = {false},
+RESERVED_ANEW = f"""
+SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+       reason = {Reason.NONE}, attempts = 0, crashes = 0, sends = %(sends)s, duplicates = 0,
+       in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = NULL, lease_seconds = 0,
        fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
-       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {now}, started_at = NULL,
-       finished_at = NULL, open_at = NULL, due_at = {after[wait]}, state = 1
+       signature = NULL, discarded_at = NULL, progress = NULL, created_at = {{now}}, started_at = NULL,
+       finished_at = NULL, open_at = NULL, due_at = {{after[wait]}}, state = {State.PENDING}
 """
 
 ANSWER = "SELECT state, reason, result FROM {answered} WHERE digest = %(digest)s AND task_id = %(task_id)s"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .hourly import HourlySqlStore
 from .reading import Parameters
+from .sql import SqlStore
 
 ANY_OLD = "SELECT 1 FROM {cursor} WHERE updated_at <= {before[keep]} LIMIT 1"
 
@@ -21,7 +21,7 @@ SELECT c.periodic_task_id FROM {cursor} c
 PRUNE = "DELETE FROM {cursor} WHERE periodic_task_id IN (GONE) AND updated_at <= {before[keep]}"
 
 
-class CursorSqlStore(HourlySqlStore):
+class Cursors(SqlStore):
     """Adds what becomes of cursors without an entry."""
 
     def gone_cursors(self, *, entries: str, keep: int, bite: int) -> list[int]:

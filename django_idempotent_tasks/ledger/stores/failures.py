@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from django.db import DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError
 
-from ...states import Reason, State
+from ...states import Category, Reason, State
 from ..encoding import error_text
 from ..failures import NAME_LIMIT
 from ..values import Call, Claim, Entry, Failure, Grant
 from . import statements
-from .connection import transaction_on
-from .messages import MessageSqlStore
-from .reading import Parameters, is_token
+from .reading import Parameters
+from .sql import SqlStore
 
 #: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
-RECORD = """
-INSERT INTO {failed} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
+RECORD = f"""
+INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
                       task_id, worker, error, description, traceback, message)
-SELECT k.digest, k.token - %(shift)s, {now}, k.attempts, k.state,
-       CASE WHEN k.state = 4 THEN 3 ELSE %(category)s END, %(signature)s, k.task, k.scope,
-       k.key_text, COALESCE(k.runner_task_id, k.task_id), %(worker)s, %(error)s, %(description)s,
-       %(traceback)s, NULL
-  FROM {key} k WHERE k.digest = %(digest)s
+SELECT k.digest, k.token - %(shift)s, {{now}}, k.attempts, k.state,
+       CASE WHEN k.state = {State.REVIEW} THEN {Category.MANUAL_REVIEW} ELSE %(category)s END,
+       %(signature)s, k.task, k.scope, k.key_text, COALESCE(k.runner_task_id, k.task_id), %(worker)s,
+       %(error)s, %(description)s, %(traceback)s, NULL
+  FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
 #: The row of an attempt whose owner ended without a word, as it was before it was taken over.
 RECORD_DEATH = f"""
 INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
                       task_id, worker, error, description, traceback, message)
-SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, 2, '{statements.DIED}', k.task, k.scope,
-       k.key_text, %(runner)s, %(worker)s, '{statements.OWNER_DIED}', '{statements.SILENT}', '', NULL
+SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, {Category.RETRYABLE}, '{statements.DIED}',
+       k.task, k.scope, k.key_text, %(runner)s, %(worker)s, '{statements.OWNER_DIED}',
+       '{statements.SILENT}', '', NULL
   FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
@@ -55,41 +55,14 @@ DELETE FROM {failed} WHERE id IN (SELECT id FROM (
   SELECT id FROM {failed} WHERE at <= {before[keep]} ORDER BY at LIMIT %(bite)s) oldest)
 """
 
-_DEAD = "digest = %(digest)s AND token = %(token)s AND state IN (4, 5)"
-
-REDRIVE = f"""
-UPDATE {{key}} SET reason = 0, token = token + 1, attempts = 0, crashes = 0, sends = -1, owner = NULL,
-       in_external = {{false}}, result = NULL, category = NULL, signature = NULL, discarded_at = NULL,
-       message = %(message)s, progress = NULL, finished_at = NULL, open_at = NULL, due_at = {{now}},
-       state = 1
- WHERE {_DEAD}
-"""
-
-#: For the sweeper: a row that an open transaction has is about to move on.
-REDRIVE_UNLOCKED = REDRIVE.replace("digest = %(digest)s", statements.UNLOCKED)
-
-#: A key in review that is given up is a failure from then on, and pruned like one.
-DISCARD = f"""
-UPDATE {{key}} SET token = token + 1, discarded_at = {{now}}, in_external = {{false}},
-       due_at = CASE WHEN state = 4 THEN {{after[retention]}} ELSE due_at END, state = 5
- WHERE {_DEAD} AND discarded_at IS NULL
-"""
-
-RESOLVE = f"""
-UPDATE {{key}} SET token = token + 1, reason = %(reason)s, result = %(result)s, message = NULL,
-       category = NULL, signature = NULL, discarded_at = NULL, in_external = {{false}}, finished_at = {{now}},
-       open_at = {{after[retention]}}, due_at = {{after[kept]}}, state = 7
- WHERE {_DEAD}
-"""
-
 ENTER_EXTERNAL = f"UPDATE {{key}} SET in_external = {{true}} WHERE {statements.OWNED}"
 
 #: What a database says of a value that it does not take; the others are for the caller to try again.
 _UNSTORABLE = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError, ValueError)
 
 
-class FailureSqlStore(MessageSqlStore):
-    """Adds how claims fail, and what people decide about dead letters."""
+class Failures(SqlStore):
+    """Adds how claims fail, and what is recorded of it."""
 
     def retry(
         self,
@@ -144,15 +117,10 @@ class FailureSqlStore(MessageSqlStore):
         self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
     ) -> Grant | None:
         """A takeover tells of the attempt that it ends; a due retry has told of its own."""
-
-        def claim() -> Grant | None:
-            return super(FailureSqlStore, self).claim_open(
-                call, owner=owner, lease=lease, seen=seen, counted=counted
-            )
-
+        claim = partial(super().claim_open, call, owner=owner, lease=lease, seen=seen, counted=counted)
         if seen.state is not State.RUNNING:
             return claim()
-        with self._transaction():
+        with self.together():
             grant = claim()
             if grant is not None:
                 self._count(RECORD_DEATH, self._death(call.identity.digest, seen, token=seen.token))
@@ -173,20 +141,6 @@ class FailureSqlStore(MessageSqlStore):
     def enter_external(self, claim: Claim) -> bool:
         return self._settle(ENTER_EXTERNAL, claim)
 
-    def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
-        return self._decide(REDRIVE if waits else REDRIVE_UNLOCKED, digest, token, message=message)
-
-    def discard(self, digest: UUID, *, token: int, retention: int) -> bool:
-        return self._decide(DISCARD, digest, token, retention=retention)
-
-    def resolve(
-        self, digest: UUID, *, token: int, result: str | None, reason: Reason, retention: int, window: int
-    ) -> bool:
-        kept = max(retention, window)
-        return self._decide(
-            RESOLVE, digest, token, result=result, reason=int(reason), retention=retention, kept=kept
-        )
-
     def record_plain(
         self, task: str, task_id: str, *, attempt: int, state: State, failure: Failure, message: str | None
     ) -> None:
@@ -202,10 +156,6 @@ class FailureSqlStore(MessageSqlStore):
     def prune_failed(self, *, keep: int, bite: int) -> int:
         return self._count(PRUNE, {"keep": keep, "bite": bite})
 
-    def _decide(self, template: str, digest: UUID, token: int, **values: object) -> bool:
-        named = {"digest": self.dialect.uuid(digest), "token": token, **values}
-        return is_token(token) and self._count(template, named) == 1
-
     def _of_the_dead(self, digest: UUID, owner_prefix: str) -> Parameters:
         return {"digest": self.dialect.uuid(digest), "owner": f"{owner_prefix}%"}
 
@@ -213,7 +163,7 @@ class FailureSqlStore(MessageSqlStore):
         """Settle and record as one; a record that the database does not take never costs the settlement."""
         for record in (failure, _shortened(failure)):
             try:
-                with self._transaction():
+                with self.together():
                     if not settle():
                         return False
                     self._record(digest, record, shift)
@@ -225,11 +175,6 @@ class FailureSqlStore(MessageSqlStore):
     def _record(self, digest: UUID, failure: Failure, shift: int) -> None:
         named = {"digest": self.dialect.uuid(digest), "shift": shift}
         self._count(RECORD, named | _of_job(failure))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with transaction_on(self.connection):
-            yield
 
 
 def _of_failure(failure: Failure) -> Parameters:

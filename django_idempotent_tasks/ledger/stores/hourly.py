@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...models.fields import MOMENT
-from .redrives import RedriveSqlStore
+from ...states import State
+from .sql import SqlStore
 
 _COLUMNS = ("created", "succeeded", "failed", "duplicates", "crashes")
 
 #: By the index of ``created_at``.
-COUNT = """
-INSERT INTO {hourly} (hour, task, created, succeeded, failed, duplicates, crashes)
-SELECT %(hour)s, k.task, COUNT(*), SUM(CASE WHEN k.state = 7 THEN 1 ELSE 0 END),
-       SUM(CASE WHEN k.state IN (4, 5) THEN 1 ELSE 0 END), SUM(k.duplicates), SUM(k.crashes)
-  FROM {key} k WHERE k.created_at >= %(hour)s AND k.created_at < %(until)s GROUP BY k.task
+COUNT = f"""
+INSERT INTO {{hourly}} (hour, task, created, succeeded, failed, duplicates, crashes)
+SELECT %(hour)s, k.task, COUNT(*), SUM(CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END),
+       SUM(CASE WHEN k.state IN ({State.REVIEW}, {State.FAILED}) THEN 1 ELSE 0 END),
+       SUM(k.duplicates), SUM(k.crashes)
+  FROM {{key}} k WHERE k.created_at >= %(hour)s AND k.created_at < %(until)s GROUP BY k.task
 """
 
 MARK = """
@@ -28,7 +30,7 @@ DELETE FROM {hourly} WHERE id IN (SELECT id FROM (
 """
 
 
-class HourlySqlStore(RedriveSqlStore):
+class Hours(SqlStore):
     """Adds the counts of an hour."""
 
     def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:

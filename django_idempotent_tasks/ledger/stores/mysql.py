@@ -14,10 +14,18 @@ from ...exceptions import ConfigurationError
 from ..values import Call, Claim, Entry, Grant
 from . import mysql_statements as words
 from . import statements
-from .mysql_sweeps import MysqlSweepingStore
+from .atomic import AtomicClaims
+from .cancelling import Cancelling
+from .cursors import Cursors
+from .decisions import Decisions
+from .failures import Failures
+from .hourly import Hours
+from .messages import Messages
+from .mysql_sweeps import MysqlSweeps
 from .reading import Parameters, Row
+from .redrives import Redrives
 from .session import IS_OPEN
-from .sql import cancelling
+from .sql import SqlStore
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -30,7 +38,9 @@ DEADLOCK, NO_SAVEPOINT = 1213, 1305
 ISOLATION = "read committed"
 
 
-class MysqlStore(MysqlSweepingStore):
+class MysqlStore(
+    MysqlSweeps, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The store of MariaDB and MySQL."""
 
     #: A deadlock rolls the whole transaction back, and what a body does after it goes on in a new one.
@@ -187,29 +197,12 @@ class MysqlStore(MysqlSweepingStore):
             return set()
         named, parameters = self._held(held)
         with self._in_transaction():
-            return self._write_locked(words.RENEWABLE.format(held=named), words.RENEW, parameters)
+            return self._write_locked(words.RENEWABLE.replace("HELD", named), words.RENEW, parameters)
 
-    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        named = {"digest": self.dialect.uuid(digest), "task_id": task_id}
-        return self._cancel(statements.LIVE, named, window) == 1
-
-    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
-        return self._cancel(statements.WAITING.replace("TASK_IDS", listed), named, window)
-
-    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        named = {"digest": self.dialect.uuid(digest), "task_id": task_id}
-        return self._cancel(statements.UNSTARTED, named, window) == 1
-
-    def _cancel(self, which: str, named: Parameters, window: int) -> int:
+    def _cancel(self, which: str, parameters: Parameters) -> int:
         select = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
         with self._in_transaction():
-            return len(self._write_locked(select, words.CANCEL, named | cancelling(window)))
-
-    def _write_locked(self, select: str, write: str, parameters: Parameters) -> set[UUID]:
-        """Carry ``write`` out on what ``select`` can lock; which rows these are."""
-        locked = self._locked(select, parameters)
-        self._write_on(locked, write, parameters)
-        return locked
+            return len(self._write_locked(select, words.CANCEL, parameters))
 
     def lead(self, name: str, *, holder: str, lease: int) -> bool:
         parameters = {"name": name, "holder": holder, "lease": lease}

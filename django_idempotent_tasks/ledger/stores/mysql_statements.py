@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from ...states import State
 from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW
 from .dialect import Dialect
@@ -41,8 +42,8 @@ RESERVED = "UPDATE {key} SET owner = NULL WHERE digest = %(digest)s AND owner = 
 LOCK = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE NOWAIT"
 LOCK_IF_FREE = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE SKIP LOCKED"
 LOCK_FINISHED = f"SELECT digest FROM {{key}} WHERE {claiming.FINISHED} FOR UPDATE SKIP LOCKED"
-RENEWABLE = """
-SELECT digest FROM {{key}} WHERE state = 2 AND (digest, token, owner) IN ({held})
+RENEWABLE = f"""
+SELECT digest FROM {{key}} WHERE state = {State.RUNNING} AND (digest, token, owner) IN (HELD)
    FOR UPDATE SKIP LOCKED
 """
 
@@ -76,7 +77,7 @@ DELETE gone FROM (SELECT {picked}) AS p STRAIGHT_JOIN {table} AS gone FORCE INDE
 DUE = tuple(
     f"SELECT digest FROM {{key}} WHERE {statements.due_in(state)} ORDER BY due_at LIMIT %(bite)s"
     " FOR UPDATE SKIP LOCKED"
-    for state in (2, 3, 1)
+    for state in statements.DUE_STATES
 )
 PRUNABLE_ANSWERED = """
 SELECT id FROM {answered} WHERE due_at <= {now} ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED

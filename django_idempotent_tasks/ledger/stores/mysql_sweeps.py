@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from ...states import State
 from ..values import Due
 from . import mysql_statements as words
 from . import statements
-from .atomic import AtomicSqlStore
 from .cursors import named
+from .mysql_locked import LockedWrites
 from .reading import Parameters, due
 from .upkeep import LONGEST
 
 
-class MysqlSweepingStore(AtomicSqlStore):
-    """Adds what the sweeper does, and the transactions that it needs."""
-
-    _has_begun = False
+class MysqlSweeps(LockedWrites):
+    """Adds what the sweeper does."""
 
     def prune(self, state: State, *, bite: int) -> int:
         select = f"{statements.PRUNABLE} FOR UPDATE SKIP LOCKED"
@@ -59,9 +55,6 @@ class MysqlSweepingStore(AtomicSqlStore):
         self._count(words.DELETE.format(table=table, column=column, picked=picked), parameters)
         return len(keys)
 
-    def _column(self, select: str, parameters: Parameters) -> list[Any]:
-        return [row[0] for row in self._rows(select, parameters)]
-
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None
     ) -> list[Due]:
@@ -85,41 +78,3 @@ class MysqlSweepingStore(AtomicSqlStore):
                 self._count(words.ADD_DUPLICATES.format(ids=listed), {})
                 self._count(words.MARK_SUMMED.format(ids=listed), {})
             return len(ids)
-
-    def _locked(self, select: str, parameters: Parameters) -> set[UUID]:
-        return {UUID(str(digest)) for digest in self._column(select, parameters)}
-
-    def _write_on(self, digests: set[UUID], write: str, parameters: Parameters) -> None:
-        if digests:
-            names, listed = self._listed(digests)
-            self._count(write.format(digests=names), parameters | listed)
-
-    def _listed(self, digests: set[UUID]) -> tuple[str, Parameters]:
-        listed = {f"g{i}": self.dialect.uuid(digest) for i, digest in enumerate(sorted(digests))}
-        return ", ".join(f"%({name})s" for name in listed), listed
-
-    @property
-    def _is_in_transaction(self) -> bool:
-        return self._has_begun or self.connection.in_atomic_block or not self.connection.get_autocommit()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        begun, self._has_begun = self._has_begun, True
-        try:
-            with super()._transaction():
-                yield
-        finally:
-            self._has_begun = begun
-
-    @contextmanager
-    def _in_transaction(self) -> Iterator[None]:
-        """The open transaction or a new one: BEGIN inside one would commit it."""
-        if self._is_in_transaction:
-            yield
-            return
-        self._has_begun = True
-        try:
-            with super()._transaction():
-                yield
-        finally:
-            self._has_begun = False

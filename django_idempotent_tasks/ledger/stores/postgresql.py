@@ -18,12 +18,19 @@ from ...states import State
 from ..values import Call, Claim, Due, Grant
 from . import clock
 from . import postgresql_statements as words
-from .atomic import AtomicSqlStore
+from .atomic import AtomicClaims
+from .cancelling import Cancelling
+from .cursors import Cursors
+from .decisions import Decisions
 from .dialect import Dialect
+from .failures import Failures
+from .hourly import Hours
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
+from .messages import Messages
 from .reading import Parameters, Row, due
-from .sql import cancelling
+from .redrives import Redrives
+from .sql import SqlStore
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -60,7 +67,9 @@ class PostgresDialect(Dialect):
         return value
 
 
-class PostgresStore(AtomicSqlStore):
+class PostgresStore(
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The first-class store."""
 
     dialect = PostgresDialect()
@@ -130,12 +139,8 @@ class PostgresStore(AtomicSqlStore):
         taken.count += 1  # the lock may be taken also where the row has changed
         return self._row(words.RESERVE_FINISHED, parameters)
 
-    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
-        template = words.CANCEL_WAITING.replace("TASK_IDS", listed)
-        return self._count(template, named | cancelling(window))
-
-    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(words.EXPIRE, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
+    def _cancel(self, which: str, parameters: Parameters) -> int:
+        return self._count(words.cancel(which), parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(words.PRUNE, {"state": int(state), "bite": bite})
@@ -153,9 +158,6 @@ class PostgresStore(AtomicSqlStore):
         if connection.in_atomic_block or not connection.get_autocommit():
             return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
         return words.RECORD_DUPLICATE
-
-    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(words.CANCEL, {"digest": digest, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

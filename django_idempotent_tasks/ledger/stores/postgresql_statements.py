@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...states import State
 from . import claiming, statements
 from .atomic import ATOMIC_ANEW
 
@@ -38,34 +39,31 @@ RESERVE_FINISHED = _replace(claiming.RESERVED_ANEW, lock="AND {unheld} FOR UPDAT
 RESERVE_FINISHED_UNLOCKED = _replace(claiming.RESERVED_ANEW, lock="FOR UPDATE SKIP LOCKED")
 
 # The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
-RENEW = """
-UPDATE {key} k SET open_at = {now} + make_interval(secs => k.lease_seconds),
-       due_at = {now} + make_interval(secs => k.lease_seconds)
+RENEW = f"""
+UPDATE {{key}} k SET open_at = {{now}} + make_interval(secs => k.lease_seconds),
+       due_at = {{now}} + make_interval(secs => k.lease_seconds)
   FROM (SELECT h.digest
           FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[], %(owners)s::text[])
                AS held(digest, token, owner)
-          JOIN {key} h ON h.digest = held.digest AND h.token = held.token AND h.owner = held.owner
-         WHERE h.state = 2 FOR UPDATE OF h SKIP LOCKED) AS mine
+          JOIN {{key}} h ON h.digest = held.digest AND h.token = held.token AND h.owner = held.owner
+         WHERE h.state = {State.RUNNING} FOR UPDATE OF h SKIP LOCKED) AS mine
  WHERE k.digest = mine.digest RETURNING k.digest
 """
 
 
-def _cancel(which: str) -> str:
+def cancel(which: str) -> str:
+    """Cancel what the condition ``which`` names, and pass over rows that are locked."""
     update = statements.CANCEL.replace("{key}", "{key} k").replace("token + 1", "k.token + 1")
     found = f"SELECT digest FROM {{key}} WHERE {which} FOR UPDATE SKIP LOCKED"
     return f"{update} FROM ({found}) AS live WHERE k.digest = live.digest"
 
-
-CANCEL = _cancel(statements.LIVE)
-CANCEL_WAITING = _cancel(statements.WAITING)
-EXPIRE = _cancel(statements.UNSTARTED)
 
 PRUNE = f"""
 DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
 """
 
 
-def _due_in(state: int) -> str:
+def _due_in(state: State) -> str:
     return (
         f"SELECT digest FROM (SELECT digest FROM {{key}} WHERE {statements.due_in(state)}"
         f" ORDER BY due_at LIMIT %(bite)s FOR UPDATE SKIP LOCKED) s{state}"
@@ -73,7 +71,7 @@ def _due_in(state: int) -> str:
 
 
 SWEEP = f"""
-WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))}),
+WITH due AS MATERIALIZED ({" UNION ALL ".join(_due_in(state) for state in statements.DUE_STATES)}),
 told AS ({statements.RECORD_FREED} JOIN due ON k.digest = due.digest AND {statements.FREED})
 UPDATE {{key}} k {statements.SWEEP} FROM due WHERE k.digest = due.digest RETURNING {statements.SWEPT}
 """

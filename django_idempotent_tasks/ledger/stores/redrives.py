@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
+from ...models import OperationState
 from ...models.fields import MOMENT
 from ..values import RedriveBite
-from .failures import FailureSqlStore
+from .sql import SqlStore
 
 #: ``seen`` is how many keys had been looked at: of two sweepers in one bite only one goes on.
-ADVANCE = """
-UPDATE {redrive} SET redriven = redriven + %(redriven)s, skipped = skipped + %(skipped)s,
+ADVANCE = f"""
+UPDATE {{redrive}} SET redriven = redriven + %(redriven)s, skipped = skipped + %(skipped)s,
        last_signature = COALESCE(%(signature)s, last_signature), last_at = COALESCE(%(at)s, last_at),
        last_digest = COALESCE(%(digest)s, last_digest),
-       finished_at = CASE WHEN %(state)s = 2 THEN {now} ELSE NULL END, state = %(state)s
- WHERE id = %(id)s AND state = 1 AND redriven + skipped = %(seen)s
+       finished_at = CASE WHEN %(state)s = {OperationState.DONE} THEN {{now}} ELSE NULL END, state = %(state)s
+ WHERE id = %(id)s AND state = {OperationState.RUNNING} AND redriven + skipped = %(seen)s
 """
 
 STOP = (
-    "UPDATE {redrive} SET stopped_by = %(by)s, finished_at = {now}, state = 3 WHERE id = %(id)s AND state = 1"
+    f"UPDATE {{redrive}} SET stopped_by = %(by)s, finished_at = {{now}}, state = {OperationState.STOPPED}"
+    f" WHERE id = %(id)s AND state = {OperationState.RUNNING}"
 )
 
-
 #: What runs is never past its time. Ids grow with time.
-PRUNE = """
-DELETE FROM {redrive} WHERE id IN (SELECT id FROM (
-  SELECT id FROM {redrive} WHERE state IN (2, 3) AND finished_at <= {before[keep]}
-   ORDER BY id LIMIT %(bite)s) oldest)
+PRUNE = f"""
+DELETE FROM {{redrive}} WHERE id IN (SELECT id FROM (
+  SELECT id FROM {{redrive}} WHERE state IN ({OperationState.DONE}, {OperationState.STOPPED})
+     AND finished_at <= {{before[keep]}} ORDER BY id LIMIT %(bite)s) oldest)
 """
 
 
-class RedriveSqlStore(FailureSqlStore):
+class Redrives(SqlStore):
     """Adds the progress of redrives."""
-
-    def together(self) -> AbstractContextManager[None]:
-        return self._transaction()
 
     def advance_redrive(self, operation: int, bite: RedriveBite) -> bool:
         named = {
@@ -45,7 +41,7 @@ class RedriveSqlStore(FailureSqlStore):
             "signature": bite.last_signature,
             "at": MOMENT.get_db_prep_value(bite.last_at, self.connection),
             "digest": self.dialect.uuid(bite.last_digest),
-            "state": 2 if bite.is_last else 1,
+            "state": int(OperationState.DONE if bite.is_last else OperationState.RUNNING),
         }
         return self._count(ADVANCE, named) == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from threading import Timer
 from typing import Any
 from uuid import UUID
@@ -12,14 +13,15 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ...conf import settings
 from ...identity.key import Identity
-from ...messages.turns import OF_A_REDRIVE, patterns
+from ...messages.turns import patterns
+from ...models.fields import MOMENT
 from ...states import Reason, State
 from ..values import Answer, Call, Claim, Entry, Grant
 from . import claiming, statements
 from .absent import note_missing_tables
 from .base import LedgerStore
+from .connection import transaction_on
 from .dialect import Dialect
 from .reading import Parameters, Row, is_token, seen_as, to_entry, to_grant, to_token, to_uuid
 from .session import Session, session_of
@@ -139,6 +141,9 @@ class SqlStore(LedgerStore):
     def resign(self, name: str, *, holder: str) -> None:
         self._count(statements.RESIGN, {"name": name, "holder": holder})
 
+    def together(self) -> AbstractContextManager[None]:
+        return transaction_on(self.connection)
+
     @contextmanager
     def side_connection(self) -> Iterator[LedgerStore]:
         connection = self.connection.copy()
@@ -200,6 +205,10 @@ class SqlStore(LedgerStore):
             "known_id": call.task_id,
         }
 
+    def _sweep_parameters(self, bite: int, republish: int, calm: int, until: datetime | None) -> Parameters:
+        moment = MOMENT.get_db_prep_value(until, self.connection)
+        return {"bite": bite, "republish": republish, "calm": calm, "until": moment}
+
     def _held(self, held: Sequence[Claim]) -> tuple[str, Parameters]:
         """Name the claims, as rows of digest, token and owner."""
         parameters: Parameters = {}
@@ -234,9 +243,3 @@ class SqlStore(LedgerStore):
         except DatabaseError as error:
             note_missing_tables(error, self.connection.alias)
             raise
-
-
-def cancelling(window: int) -> Parameters:
-    """How long what is cancelled is remembered: what was a dead letter before, for as long as one."""
-    kept = max(window, settings().dead_letter_retention)
-    return {"window": window, "kept": kept, **OF_A_REDRIVE}

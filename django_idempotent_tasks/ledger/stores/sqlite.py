@@ -12,10 +12,17 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...states import State
 from ..values import Call, Claim, Due
 from . import claiming, clock, statements
-from .atomic import ATOMIC_ANEW, AtomicSqlStore
+from .atomic import ATOMIC_ANEW, AtomicClaims
+from .cancelling import Cancelling
+from .cursors import Cursors
+from .decisions import Decisions
 from .dialect import Dialect
+from .failures import Failures
+from .hourly import Hours
+from .messages import Messages
 from .reading import Parameters, Row, due
-from .sql import cancelling
+from .redrives import Redrives
+from .sql import SqlStore
 from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
@@ -51,29 +58,28 @@ RETURNING token, generation, attempts, crashes, reason
 #: Matches nothing, but a transaction that begins with a write cannot fail later for having read first.
 WRITE_FIRST = "UPDATE {key} SET token = token WHERE 0"
 
-RENEW = """
-UPDATE {{key}} SET open_at = {{after_lease}}, due_at = {{after_lease}}
- WHERE state = 2 AND (digest, token, owner) IN (VALUES {held}) RETURNING digest
+RENEW = f"""
+UPDATE {{key}} SET open_at = RENEWED, due_at = RENEWED
+ WHERE state = {State.RUNNING} AND (digest, token, owner) IN (VALUES HELD) RETURNING digest
 """
 
-CANCEL = f"{statements.CANCEL} WHERE {statements.LIVE}"
-CANCEL_WAITING = f"{statements.CANCEL} WHERE {statements.WAITING}"
-EXPIRE = f"{statements.CANCEL} WHERE {statements.UNSTARTED}"
 PRUNE = f"DELETE FROM {{key}} WHERE digest IN ({statements.PRUNABLE})"
 
 
-def _due_in(state: int) -> str:
+def _due_in(state: State) -> str:
     return (
         f"SELECT * FROM (SELECT digest FROM {{key}} WHERE {statements.due_in(state)}"
         " ORDER BY due_at LIMIT %(bite)s)"
     )
 
 
-RECORD_FREED = f"{statements.RECORD_FREED} WHERE k.digest IN ({_due_in(2)}) AND {statements.FREED}"
+RECORD_FREED = (
+    f"{statements.RECORD_FREED} WHERE k.digest IN ({_due_in(State.RUNNING)}) AND {statements.FREED}"
+)
 
 SWEEP = f"""
 UPDATE {{key}} AS k {statements.SWEEP}
- WHERE k.digest IN ({" UNION ALL ".join(_due_in(state) for state in (2, 3, 1))})
+ WHERE k.digest IN ({" UNION ALL ".join(_due_in(state) for state in statements.DUE_STATES)})
 RETURNING {statements.SWEPT.replace("k.", "")}
 """
 
@@ -116,7 +122,9 @@ class SqliteDialect(Dialect):
         return value.hex if value is not None else None
 
 
-class SqliteStore(AtomicSqlStore):
+class SqliteStore(
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+):
     """The store for development and small sites."""
 
     dialect = SqliteDialect()
@@ -143,12 +151,8 @@ class SqliteStore(AtomicSqlStore):
         is_closed = self.connection.closed_in_transaction  # Python's own error, were it asked then
         return None if is_closed or not self.connection.connection.in_transaction else False
 
-    def _cancel_waiting(self, listed: str, named: Parameters, window: int) -> int:
-        template = CANCEL_WAITING.replace("TASK_IDS", listed)
-        return self._count(template, named | cancelling(window))
-
-    def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
-        return self._count(EXPIRE, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
+    def _cancel(self, which: str, parameters: Parameters) -> int:
+        return self._count(f"{statements.CANCEL} WHERE {which}", parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
         return self._count(PRUNE, {"state": int(state), "bite": bite})
@@ -174,11 +178,8 @@ class SqliteStore(AtomicSqlStore):
         if not held:
             return set()
         named, parameters = self._held(held)
-        template = RENEW.format(held=named).replace("{after_lease}", self.dialect.after("lease_seconds"))
+        template = RENEW.replace("RENEWED", self.dialect.after("lease_seconds")).replace("HELD", named)
         return {UUID(str(digest)) for (digest,) in self._rows(template, parameters)}
-
-    def cancel(self, digest: UUID, *, window: int, task_id: str | None = None) -> bool:
-        return self._count(CANCEL, {"digest": digest.hex, "task_id": task_id} | cancelling(window)) == 1
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
-from django_idempotent_tasks.ledger.stores.atomic import AtomicSqlStore
+from django_idempotent_tasks.ledger.stores.atomic import AtomicClaims
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.testing.contract import StoreContract
 
@@ -51,7 +51,7 @@ def test_it_is_caught_that_a_failed_statement_is_overlooked() -> None:
 
 @ALIASES
 def test_it_is_caught_that_an_ended_transaction_is_overlooked(alias: str) -> None:
-    def look(store: AtomicSqlStore) -> bool | None:
+    def look(store: AtomicClaims) -> bool | None:
         failed: bool | None = right(alias)._has_failed(store)
         return failed or False
 
