@@ -51,7 +51,7 @@ def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bo
     wait = settings().republish_after
     return Occurrence(
         due,
-        Call(identity, entry.task, task_id, encoded(entry, message)),
+        Call(identity, entry.task, task_id, message.text_or_raise()),
         message,
         wait if is_guarded else min(wait, UNSENT),
     )
@@ -94,16 +94,3 @@ def _message(
     }
     given = {name: value for name, value in options.items() if value is not None}
     return Message.to_reserve(entry.task, entry.args, entry.kwargs, given)
-
-
-def encoded(entry: CursorEntry, message: Message) -> str:
-    """The message as text for its row. Raises ConfigurationError for a message that cannot be stored."""
-    limit = settings().max_payload
-    text = message.encode(limit=limit)
-    if text is None:
-        problem = (
-            f"its {message.not_json()} is not JSON" if message.not_json() else f"above MAX_PAYLOAD ({limit})"
-        )
-        msg = f"{entry.name}: this message cannot be stored, {problem}; pass an id or a name instead."
-        raise ConfigurationError(msg)
-    return text

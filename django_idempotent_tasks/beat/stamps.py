@@ -14,7 +14,7 @@ from ..ledger.stores import LedgerStore
 from ..messages.message import HEADER, unsubscribed
 from ..messages.stamping import Passage
 from .entry import CursorEntry
-from .occurrence import Occurrence, encoded
+from .occurrence import Occurrence
 
 #: ``Scheduler.apply_entry``, or what sends an entry like it: for an entry and a producer.
 Apply = Callable[[Any, Any], Any]
@@ -48,7 +48,7 @@ def stamped(entry: CursorEntry, each: Occurrence, apply: Apply, store: LedgerSto
         raise
     _raise_if_broken(store, entry)
     message = passage.message.with_header(headers[HEADER])
-    return replace(each, call=replace(each.call, message=encoded(entry, message)), message=message)
+    return replace(each, call=replace(each.call, message=message.text_or_raise()), message=message)
 
 
 def _raise_if_broken(store: LedgerStore, entry: CursorEntry) -> None:

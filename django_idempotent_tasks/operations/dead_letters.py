@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from .. import signals
 from ..conf import settings
 from ..conf.options import Policy
+from ..exceptions import ConfigurationError
 from ..identity.text import harmless
 from ..ledger.encoding import encode_result, given_json
 from ..ledger.moments import database_now
@@ -59,10 +60,12 @@ def redrive(
     Key, call and downstream keys stay the same; attempts, crashes and retries are counted from 0.
     ``edited``: other arguments for the call, under the same key.
     """
-    text = redrive_message(row, edited)
+    try:
+        text = redrive_message(row, edited)
+    except ValueError as error:
+        return _refused(str(error).removesuffix("."))
     if text is None:
-        unfit = _("the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD")
-        return _refused(why_unsendable(row) if edited is None else unfit)
+        return _refused(why_unsendable(row))
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     announce_redriven(row, by=by, using=store.connection.alias)
@@ -151,7 +154,10 @@ def resolve(
 
 
 def redrive_message(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
-    """The stored message as a first attempt sends it, perhaps with other arguments; None: unreadable."""
+    """The stored message as a first attempt sends it, perhaps with other arguments; None: unreadable.
+
+    Raises ValueError for arguments that cannot be stored, or be read again.
+    """
     try:
         message = Message.decode(row.task, row.message or "")
     except ValueError:
@@ -165,18 +171,13 @@ def redrive_message(row: IdempotencyKey, edited: Arguments | None = None) -> str
         )  # a later turn than every copy has, and than a revoke that workers remember
         options["headers"] = {**headers, HEADER: header}
     message = replace(message, options=options)
-    if edited is not None:
-        message = replace(message, args=edited[0], kwargs=edited[1])
-    text = message.encode(limit=settings().max_payload)
-    return text if edited is None else _if_readable(text)
-
-
-def _if_readable(text: str | None) -> str | None:
-    """The text of a message, if a worker can read it; else None."""
+    if edited is None:
+        return message.encode(limit=settings().max_payload)
     try:
-        given_json(text or "")
-    except ValueError:
-        return None
+        text = replace(message, args=edited[0], kwargs=edited[1]).text_or_raise()
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from error
+    given_json(text)
     return text
 
 

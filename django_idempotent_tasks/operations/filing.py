@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from ..conf import settings
 from ..errors.raised import anew
 from ..exceptions import ConfigurationError, DuplicateTask
 from ..identity.arguments import check_given
@@ -62,10 +61,7 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
     task_id = str(uuid4())
     identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
     header = to_header(identity, task_name=task.name, task_id=task_id)
-    text = _message(task, args, kwargs, task_id, header).encode(limit=settings().max_payload)
-    if text is None:
-        msg = f"The arguments of {task.name} are not JSON, or above MAX_PAYLOAD: store them, and pass an id."
-        raise ConfigurationError(msg)
+    text = _message(task, args, kwargs, task_id, header).text_or_raise()
     return Call(identity, task.name, task_id, text)
 
 

@@ -45,9 +45,13 @@ def redrive(store: LedgerStore, options: Options, say: Say) -> Report:
 def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str) -> Report:
     """Redrive a dead letter as it was read; without ``--yes`` only say what would happen."""
     edited = options.get("arguments")
-    text = dead_letters.redrive_message(row, edited)
+    try:
+        text = dead_letters.redrive_message(row, edited)
+    except ValueError as error:
+        return _report(row, "not possible", [f"Cannot be redriven: {harmless(error)}"], FINDINGS)
     if text is None:
-        return _report(row, "not possible", [f"Cannot be redriven: {_unsendable(row, edited)}."], FINDINGS)
+        problem = dead_letters.why_unsendable(row)
+        return _report(row, "not possible", [f"Cannot be redriven: {problem}."], FINDINGS)
     remarks = _remarks(row, text)
     if not options["yes"]:
         key = f"{harmless(row.task)} {harmless(row.key_text)}"
@@ -59,12 +63,6 @@ def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reaso
         return _report(row, "moved on", [f"Not redriven: {harmless(decision.problem)}."], FINDINGS)
     lines = ["Redriven: the key is PENDING, and the sweeper sends its call at its next look."]
     return _report(row, "redriven", [*lines, *remarks], FINE)
-
-
-def _unsendable(row: IdempotencyKey, edited: dead_letters.Arguments | None) -> str:
-    if edited is not None and dead_letters.redrive_message(row) is not None:
-        return "these arguments are above MAX_PAYLOAD"
-    return dead_letters.why_unsendable(row)
 
 
 def _remarks(row: IdempotencyKey, text: str) -> list[str]:
