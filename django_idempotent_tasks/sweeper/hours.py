@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 
 from ..ledger.moments import database_now, shifted
 from ..ledger.stores import LedgerStore
-from ..models import HourlyCount
+from ..models import COUNTED, HourlyCount
 
 HOUR = timedelta(hours=1)
 #: How many hours are counted after a time without a sweeper, and how many hours one call counts.
 BEHIND, BITE = 24, 6
-#: The task name in the row that marks an hour as counted; an hour without keys has only that row.
-COUNTED = ""
 
 
 def count_hours(store: LedgerStore) -> int:

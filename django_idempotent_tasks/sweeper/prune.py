@@ -33,8 +33,7 @@ def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
 
     Keys go at the time that was set when they ended, answers of replaced calls after
     ``REDELIVERY_WINDOW``, summed duplicate attempts after ``RETENTION``, failed jobs and ended redrives
-    after ``DEAD_LETTER_RETENTION``, hourly counts after 90 days, cursors of deleted periodic tasks after a
-    day.
+    after ``DEAD_LETTER_RETENTION``, hourly counts after 90 days, cursors of deleted periodic tasks after one.
     """
     return {name: prune(bite) for name, prune in _kinds(store).items()}
 

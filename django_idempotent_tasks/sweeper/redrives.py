@@ -94,7 +94,7 @@ def _bite(store: LedgerStore, operation: RedriveOperation) -> Redriven:
         return Redriven(0)
     _pace.spent(operation.pk, len(rows))
     for row in done:
-        dead_letters.tell(row, by=operation.created_by, using=None)
+        dead_letters.announce_redriven(row, by=operation.created_by, using=None)
     return Redriven(len(rows), goes_on=not is_last and operation.rate is None)
 
 
@@ -178,7 +178,7 @@ def _with_messages(store: LedgerStore, found: list[IdempotencyKey]) -> list[Idem
 
 
 def _redrive(store: LedgerStore, row: IdempotencyKey) -> bool:
-    text = dead_letters.anew(row)
+    text = dead_letters.redrive_message(row)
     return text is not None and store.redrive(row.digest, token=row.token, message=text, waits=False)
 
 

@@ -110,7 +110,7 @@ def test_a_release_is_confirmed_carried_out_as_seen_and_logged(root: Client, key
     with keys.untouched(claim):
         asked = root.get(url)
         assert claim.owner in asked.content.decode()
-        assert "its completion is refused" in asked.content.decode()
+        assert "the ledger refuses its completion" in asked.content.decode()
         assert root.post(url, {"seen": str(keys.row(claim).token), "reason": " "}).status_code == 400
         assert root.get(url, {"seen": "1", "reason": WHY}).status_code == 200
     told = root.post(url, {"seen": seen(root, url), "reason": WHY}, follow=True)
@@ -271,7 +271,7 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     claim = keys.claimed()
     assert keys.fail(claim)
     shown = root.get(page(KEY, "change", claim.digest))
-    assert "A redrive runs this one again." in shown.context["next"]
+    assert "A redrive runs this call again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
 

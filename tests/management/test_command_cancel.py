@@ -225,6 +225,6 @@ def test_who_cancelled_what_and_why_is_logged_on_one_line(
 def test_the_text_says_that_bodies_are_not_stopped() -> None:
     claim = Keys("default").claimed()
     assert (
-        "Bodies that run are not stopped; their completion is refused."
+        "Bodies that run are not stopped, but the ledger refuses their completion."
         in idem("keys", "cancel", claim.digest)[1]
     )

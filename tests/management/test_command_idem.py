@@ -12,10 +12,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_idempotent_tasks.identity.key import Identity
+from django_idempotent_tasks.identity.text import harmless
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.commands.idem import Command
-from django_idempotent_tasks.operations.text import harmless, span
+from django_idempotent_tasks.operations.text import span
 from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
@@ -97,7 +98,11 @@ def test_a_wrong_word_ends_with_2_and_the_usage_in_a_shell(capsys: pytest.Captur
         (["keys", "list"], {"older_than": "soon"}, "write 90s, 15m, 2h or 7d"),
         (["keys", "list", "--state", "dead"], {}, "use one of pending, running, retry"),
         (["keys", "list", "--limit", "0"], {}, "between 1 and"),
-        (["keys", "show", "abc"], {}, "'idem keys list' prints them in full"),
+        (
+            ["keys", "show", "abc"],
+            {},
+            "'idem keys list' and 'idem dead-letters list --rows' print them in full",
+        ),
         (["keys", "show"], {}, "Give a digest, or --task NAME and --key TEXT"),
         (["keys", "show", "--task", "t", "--key", ""], {}, "give a value that names this piece of work"),
         (["prune", "--pause", "-1"], {}, "no number of seconds"),
