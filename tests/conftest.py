@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.workers.processes import Worker
+
 # The shipped contract explains its failures as the tests here do; it must be said before its first import.
 pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 
@@ -38,7 +40,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Replace halves of surrogate pairs in what a test has logged: pytest-xdist carries UTF-8 alone."""
+    """Show the ends of the workers' logs under a failed test.
+
+    Halves of surrogate pairs in what a test has logged are replaced: pytest-xdist carries UTF-8 alone.
+    """
     report = yield
+    if report.failed and report.when == "call":
+        for worker in Worker.living:
+            report.sections.append((f"log of {worker.name}", worker.last_words()))
     report.sections = [(title, text.encode(errors="replace").decode()) for title, text in report.sections]
     return report

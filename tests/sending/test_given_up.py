@@ -15,7 +15,7 @@ from django_idempotent_tasks.models import DeadLetter, FailedJob, IdempotencyKey
 from django_idempotent_tasks.operations.dead_letters import redrive
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.worker.hooks import _on_revoked, _on_unknown
-from tests.running.delivery.test_broken_transactions import terminate
+from tests.support.ledger.backends import cut
 from tests.support.post import Post, only_row
 
 APPS = ["django_idempotent_tasks"]
@@ -118,7 +118,7 @@ def test_a_terminated_delivery_cancels_its_key(post: Post) -> None:
 def test_what_a_server_that_closes_idle_connections_has_cut_costs_no_end(post: Post) -> None:
     charge = post.task()
     charge.delay(7)
-    terminate("default")
+    cut("default")
     drop(post, charge)
     connections["default"].close()
     assert only_row().state == State.CANCELLED
