@@ -28,14 +28,38 @@ THOROUGH = {
     "running/delivery",
     "sending",
 }
+#: Every test there starts processes.
+PROCESS = {
+    "deaths/atomic",
+    "deaths/leased",
+    "processes/canvas",
+    "processes/failing",
+    "processes/outages",
+    "processes/pools",
+    "processes/prefork",
+    "processes/programs",
+    "processes/reserved",
+}
+BY_FOLDER = {**dict.fromkeys(THOROUGH, "thorough"), **dict.fromkeys(PROCESS, "process")}
 HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no test that its folder's mark leaves out: collecting takes half the time then."""
+    mark = _mark_of(collection_path)
+    return True if mark and f"not {mark}" in config.option.markexpr.split(" and ") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the inner loop short."""
     for item in items:
-        if item.path.parent.relative_to(HERE).as_posix() in THOROUGH:
-            item.add_marker(pytest.mark.thorough)
+        if mark := _mark_of(item.path):
+            item.add_marker(mark)
+
+
+def _mark_of(path: Path) -> str | None:
+    inside = path.parent.is_relative_to(HERE) and path.suffix == ".py"
+    return BY_FOLDER.get(path.parent.relative_to(HERE).as_posix()) if inside else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -71,7 +71,7 @@ def _documented_signals() -> Iterator[tuple[list[str], list[str]]]:
 
 
 def test_every_check() -> None:
-    sources = "".join(path.read_text() for path in PACKAGE.glob("*checks.py"))
+    sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     assert set(named("checks.md")) == set(re.findall(r'id=f"\{ID\}\.([EW]\d{3})"', sources))
 
 
