@@ -14,7 +14,7 @@ from django_idempotent_tasks.states import State
 from tests.admin.conftest import Person, at_most, page
 from tests.admin.test_dead_letters import dead
 from tests.admin.test_keys import hostile_key, inert
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/django_idempotent_tasks/dashboard/"

@@ -16,7 +16,7 @@ from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.operations import search
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

@@ -14,7 +14,7 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.operations import counts, findings
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import WINDOW
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

@@ -18,7 +18,7 @@ from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
 from example_project.payments.tasks import notify
 from tests.management.graves import LEDGERS, WHY, dead, everywhere, states
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 

@@ -16,7 +16,7 @@ from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.states import Category, State
 from tests.management.graves import LEDGERS, WHY, dead, everywhere, many
-from tests.management.test_command_idem import HOSTILE, Keys, facts, idem
+from tests.support.keys import HOSTILE, Keys, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

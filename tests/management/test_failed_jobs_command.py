@@ -20,7 +20,7 @@ from django_idempotent_tasks.operations.reruns import rerun
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.management.graves import LEDGERS, WHY, dead, everywhere
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 

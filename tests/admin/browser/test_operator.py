@@ -25,7 +25,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.browser.site import Browser
 from tests.admin.conftest import HOSTILE, page
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 MESSAGE = '{"v": 1, "args": [], "kwargs": {"order_id": 7, "amount": "9.90"}, "options": {"queue": "celery"}}'

@@ -18,7 +18,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.hours import BITE, HOUR, count_hours
 from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

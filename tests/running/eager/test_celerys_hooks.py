@@ -15,9 +15,10 @@ from django.db import connection
 from django_idempotent_tasks import IdempotentTask, IdempotentTaskMixin
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
+from tests.support.deliveries import APPS
 from tests.support.till import Till
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 MODES = ["leased", "atomic"]
 

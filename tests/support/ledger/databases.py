@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from django.apps import apps
 from django.core.management import call_command
 from django.db import connection, connections
 
@@ -46,10 +45,7 @@ def empty_database(alias: str) -> Iterator[str]:
 def migrated_database(url: str, alias: str) -> Iterator[None]:
     """Create the tables in another server's database, known to Django as ``alias``."""
     for _ in _known(database_from_url(url), alias):
-        for app in filter(
-            apps.is_installed, ("django_idempotent_tasks", "django_celery_beat", "tests.sample")
-        ):
-            call_command("migrate", app.rpartition(".")[2], database=alias, verbosity=0)
+        call_command("migrate", database=alias, run_syncdb=True, verbosity=0)
         yield
 
 
