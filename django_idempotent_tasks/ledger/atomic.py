@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from django.db.transaction import TransactionManagementError
+from django.dispatch import Signal
 
+from .. import signals
 from ..conf import settings
 from ..states import Reason, State
 from .encoding import storable
@@ -17,8 +19,8 @@ from .owner import new_owner
 from .rules import Step, Verdict
 from .values import Call, Claim, Claimed, Entry, Grant
 
-#: A signal to send after the commit: its name, its sender and its arguments.
-Untold = tuple[str, str, dict[str, object]]
+#: A signal to send after the commit, with its sender and its arguments.
+Unsent = tuple[Signal, str, dict[str, object]]
 
 #: As ``seen`` of a record: compare no token, decide on the row as it is now.
 ANY_TOKEN = -1
@@ -46,7 +48,7 @@ class AtomicLedger(Ledger):
 
     counted: int | None = None
     #: Signals to send after the commit of a side connection, on which Django runs no hooks; else None.
-    untold: list[Untold] | None = None
+    unsent: list[Unsent] | None = None
     #: A claim that fails a second time has met a transaction that holds the key: the call comes back later.
     reads: ClassVar[int] = 2
 
@@ -128,14 +130,14 @@ class AtomicLedger(Ledger):
     def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
         """Both signals are sent with the commit, before a hook of the body that may fail there."""
         claimed = super(AtomicLedger, self)._claimed(call, owner, grant, verdict)
-        self._announce("key_completed", call.task, claim=claimed.claim)
+        self._announce(signals.key_completed, call.task, claim=claimed.claim)
         return claimed
 
-    def _announce(self, name: str, sender: str, **arguments: object) -> None:
-        if self.untold is None:
-            super(AtomicLedger, self)._announce(name, sender, **arguments)
+    def _announce(self, signal: Signal, sender: str, **arguments: object) -> None:
+        if self.unsent is None:
+            super(AtomicLedger, self)._announce(signal, sender, **arguments)
         else:
-            self.untold.append((name, sender, arguments))
+            self.unsent.append((signal, sender, arguments))
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
         times = {"retention": self.policy.retention, "window": settings().redelivery_window}

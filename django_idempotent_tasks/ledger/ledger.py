@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from django.dispatch import Signal
+
 from .. import signals
 from ..conf import settings
 from ..conf.options import Policy
@@ -109,7 +111,7 @@ class Ledger:
     def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
         claim = Claim(call, owner, grant, self.policy.lease)
         took_over = verdict.step is Step.OPEN and grant.reason is Reason.OWNER_DIED
-        self._announce("key_taken_over" if took_over else "key_claimed", call.task, claim=claim)
+        self._announce(signals.key_taken_over if took_over else signals.key_claimed, call.task, claim=claim)
         return Claimed(claim, took_over)
 
     def refusal(self, verdict: Verdict, entry: Entry | None, call: Call) -> Refusal:
@@ -223,7 +225,7 @@ class Ledger:
             window=settings().redelivery_window,
         )
         if done:
-            self._announce("key_completed", claim.call.task, claim=claim)
+            self._announce(signals.key_completed, claim.call.task, claim=claim)
         return done
 
     def retry(
@@ -258,14 +260,16 @@ class Ledger:
         retention = settings().dead_letter_retention
         done = self.store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
         if done:
-            self._announce("key_failed", claim.call.task, claim=claim, error=error, state=state)
-            self._announce("dead_lettered", claim.call.task, call=claim.call, state=state, failure=failure)
+            self._announce(signals.key_failed, claim.call.task, claim=claim, error=error, state=state)
+            self._announce(
+                signals.dead_lettered, claim.call.task, call=claim.call, state=state, failure=failure
+            )
         return done
 
     def refuse(self, call: Call, *, place: str, reason: str, holder: str) -> None:
         """Record a refused duplicate, which people see and the sweeper adds up on the key."""
         self.store.record_duplicate(call, place=place, reason=reason)
-        self._announce("duplicate_detected", call.task, call=call, reason=reason, holder=holder)
+        self._announce(signals.duplicate_detected, call.task, call=call, reason=reason, holder=holder)
 
-    def _announce(self, name: str, sender: str, **arguments: object) -> None:
-        announce(getattr(signals, name), sender=sender, using=self.store.connection.alias, **arguments)
+    def _announce(self, signal: Signal, sender: str, **arguments: object) -> None:
+        announce(signal, sender=sender, using=self.store.connection.alias, **arguments)

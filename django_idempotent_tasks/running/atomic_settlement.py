@@ -10,9 +10,8 @@ from dataclasses import replace
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from django.db import Error as DatabaseError
 
-from .. import signals
 from ..conf import settings
-from ..ledger.atomic import AtomicLedger, Recorded, Untold
+from ..ledger.atomic import AtomicLedger, Recorded, Unsent
 from ..ledger.failures import failure_of
 from ..ledger.ledger import Ledger
 from ..ledger.values import Claim
@@ -90,8 +89,8 @@ class AtomicSettlement(Settlement):
         if not self.in_caller_transaction or self.request.is_eager:
             yield self.ledger
             return
-        untold: list[Untold] = []
+        unsent: list[Unsent] = []
         with self.ledger.store.side_connection() as store:
-            yield replace(self.ledger, store=store, untold=untold)
-        for name, sender, arguments in untold:
-            announce(getattr(signals, name), sender=sender, using=None, **arguments)
+            yield replace(self.ledger, store=store, unsent=unsent)
+        for signal, sender, arguments in unsent:
+            announce(signal, sender=sender, using=None, **arguments)
