@@ -1,4 +1,4 @@
-"""Decides, in a worker's parent, how the claim of a dead or killed child ends: crash, stop or time limit."""
+"""The ways in which a worker's parent ends the claim of a dead child: crash, stop, time limit. See parent.py."""
 
 from __future__ import annotations
 

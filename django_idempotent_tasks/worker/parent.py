@@ -1,4 +1,4 @@
-"""Ends, in a worker's parent process, the claim of a child that died or exceeded its hard time limit."""
+"""Decides, in a worker's parent, whether a child's death is a crash, a stop or a time limit; ends its claim."""
 
 from __future__ import annotations
 

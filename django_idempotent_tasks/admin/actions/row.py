@@ -1,4 +1,4 @@
-"""An action on one row: a page asks, a POST carries it out on the row as it was shown, the log keeps it."""
+"""An action on one row: a page asks, a POST carries it out on the row as it was shown, ``audit`` keeps it."""
 
 from __future__ import annotations
 
