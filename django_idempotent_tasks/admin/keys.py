@@ -125,7 +125,7 @@ def _letter_url(request: HttpRequest, row: IdempotencyKey) -> str:
 
 
 def facts(request: HttpRequest, row: IdempotencyKey, moment: Any) -> Facts:
-    """The columns of a key, in words."""
+    """The facts of a key in words, for its page and for that of its dead letter."""
     held = row.state == State.RUNNING
     found = [
         (_("state"), state_word(row.state)),

@@ -18,7 +18,8 @@ class IdempotencyKey(models.Model):
     """One piece of work: its unique digest is the guarantee, the other columns say how far the work is.
 
     Two moments: from ``open_at`` on a claim is allowed (end of the lease, time of the retry, end of the
-    retention), and only claims read it; at ``due_at`` the sweeper must look at the key.
+    retention), and only claims read it; at ``due_at`` the sweeper must look at the key. ``lease_seconds`` is
+    what the last claim was given: 0 before a first one, and for an atomic run.
     """
 
     digest = models.UUIDField(primary_key=True, editable=False)

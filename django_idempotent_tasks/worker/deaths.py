@@ -1,4 +1,4 @@
-"""The ways in which a worker's parent ends the claim of a dead child: crash, stop, time limit. See parent.py."""
+"""The ways in which a worker's parent ends a dead child's claim: crash, stop, time limit (parent.py chooses)."""
 
 from __future__ import annotations
 

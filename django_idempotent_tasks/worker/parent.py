@@ -1,4 +1,4 @@
-"""Decides, in a worker's parent, whether a child's death is a crash, a stop or a time limit; ends its claim."""
+"""Decides whether the death of a worker's child is a crash, a stop or a time limit, and ends its claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows one key to a person: who holds it, since when, and what happens next."""
+"""Makes the facts and lines of one key, for ``idem keys list``, ``keys show`` and ``dead-letters show``."""
 
 from __future__ import annotations
 
