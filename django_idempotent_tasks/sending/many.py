@@ -173,7 +173,7 @@ def _prepared(
             raise
 
 
-def _opened(task: Any, call: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def _opened(task: Any, call: Any) -> tuple[Any, Any, dict[str, Any]]:
     """Arguments and options of a mapping or a signature."""
     if not isinstance(call, Mapping):
         msg = f"{task.name}: a call is a mapping with submit's keywords or a signature, not {call!r}."

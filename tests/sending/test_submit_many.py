@@ -13,7 +13,13 @@ from django.db.transaction import TransactionManagementError
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_idempotent_tasks import ConfigurationError, InvalidKey, KeyReused, OuterTransaction
+from django_idempotent_tasks import (
+    ConfigurationError,
+    IdempotentTask,
+    InvalidKey,
+    KeyReused,
+    OuterTransaction,
+)
 from django_idempotent_tasks.exceptions import PayloadTooLarge
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.messages import relay as relays
@@ -317,12 +323,12 @@ def test_a_call_that_is_cancelled_before_its_message_goes_out_is_not_sent(post: 
 
 
 def test_a_class_of_the_project_stamps_each_call(post: Post) -> None:
-    from django_idempotent_tasks import IdempotentTask  # noqa: PLC0415
-
-    class Traced(IdempotentTask):  # type: ignore[type-arg]
+    class Traced(IdempotentTask[Any, Any]):
         abstract = True
 
-        def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        def apply_async(  # type: ignore[override]  # as projects write it
+            self, args: Any = None, kwargs: Any = None, **options: Any
+        ) -> Any:
             headers = {**(options.pop("headers", None) or {}), "trace": f"t{args[0]}"}
             return super().apply_async(args, kwargs, headers=headers, **options)
 
@@ -330,6 +336,7 @@ def test_a_class_of_the_project_stamps_each_call(post: Post) -> None:
     assert [message["trace"] for message in post.arrived()] == ["t1", "t2"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_calls_take_a_handful_of_statements_for_each_thousand(post: Post) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("counts PostgreSQL's statements")
@@ -340,6 +347,7 @@ def test_ten_thousand_calls_take_a_handful_of_statements_for_each_thousand(post:
     assert IdempotencyKey.objects.count() == len({each.result.id for each in submissions}) == 10_000
 
 
+@pytest.mark.slow
 def test_a_generator_is_read_in_bounded_memory(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each call only its submission stays: far less than its message."""
     monkeypatch.setattr("django_idempotent_tasks.sending.many.BITE", 50)

@@ -12,6 +12,7 @@ from ..values import Wanted
 from . import claiming, locks
 from .many_sql import ANSWERED, SENDS_FAILED, Many, in_order
 from .postgresql_statements import LOCKED, SHARE_MANY
+from .reading import Parameters
 
 #: The columns of the calls, and their types.
 _GIVEN = {
@@ -26,7 +27,11 @@ _GIVEN = {
     "fingerprint": "uuid",
     "message": "text",
 }
-_ARRAYS = ", ".join(f"%({name})s::{kind}[]" for name, kind in _GIVEN.items())
+#: JSON has no such character: the driver would take an array of texts apart at each quote in them.
+BETWEEN = "\x1e"
+_ARRAYS = ", ".join(f"%({name})s::{kind}[]" for name, kind in _GIVEN.items()).replace(
+    "%(message)s::text[]", "string_to_array(%(message)s::text, chr(30), '')"
+)
 _ROW = re.sub(
     r"%\((\w+)\)s",
     r"given.\1",
@@ -89,8 +94,9 @@ class PostgresMany(Many):
 
     def _reserve_many(self, wanted: Sequence[Wanted], *, locked: bool) -> set[UUID]:
         rows = [self._wanted_parameters(each) for each in in_order(wanted)]
-        columns = {name: [row[name] for row in rows] for name in _GIVEN if name != "lock"}
+        columns: Parameters = {name: [row[name] for row in rows] for name in _GIVEN if name != "lock"}
         columns["lock"] = [int.from_bytes(digest.bytes[:8], signed=True) for digest in columns["digest"]]
+        columns["message"] = BETWEEN.join(message or "" for message in columns["message"])
         if not locked:
             self._row(SHARE_MANY, {})
         found = self._rows(RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED, columns)

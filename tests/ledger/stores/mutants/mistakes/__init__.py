@@ -16,6 +16,8 @@ from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS
 from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
 from tests.ledger.stores.mutants.mistakes.reserving import (
     INTERVENTIONS,
+    MANY,
+    MANY_AS_ARRAYS,
     RESERVATIONS,
     RESERVATIONS_ANEW,
     SENT,
@@ -32,6 +34,7 @@ BOTH = [
     *FINISHED_KEYS,
     *RESERVATIONS,
     *RESERVATIONS_ANEW,
+    *MANY,
     *SENT,
     *SETTLEMENTS,
     *DEAD_OWNERS,
@@ -52,6 +55,6 @@ BOTH = [
     *TAKEN_BACK,
 ]
 
-POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL]
+POSTGRESQL = [*POSTGRESQL_ALONE, *MANY_AS_ARRAYS, *ATOMIC_POSTGRESQL]
 
 SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]
