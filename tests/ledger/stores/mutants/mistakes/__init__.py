@@ -13,11 +13,10 @@ from tests.ledger.stores.mutants.mistakes.atomic_ends import (
 from tests.ledger.stores.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
 from tests.ledger.stores.mutants.mistakes.deciding import DECISIONS, OPERATIONS
 from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
+from tests.ledger.stores.mutants.mistakes.many import MANY, MANY_AS_ARRAYS
 from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
 from tests.ledger.stores.mutants.mistakes.reserving import (
     INTERVENTIONS,
-    MANY,
-    MANY_AS_ARRAYS,
     RESERVATIONS,
     RESERVATIONS_ANEW,
     SENT,
