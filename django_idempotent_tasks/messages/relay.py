@@ -83,7 +83,7 @@ class Relay:
         try:
             yield from self._send_bulk(app, Bulk(app, connection), messages, until)
         finally:
-            collapse(connection)
+            _part(connection, is_answering=not self._is_closed())
 
     def _send_bulk(
         self, app: Celery, bulk: Bulk, messages: Iterable[tuple[Name, Message]], until: float
@@ -211,6 +211,15 @@ def collapse(connection: Connection) -> None:
             connection.collect()
         else:  # says no goodbye, and collect() would change the time-outs of other threads' new sockets
             connection.release()
+
+
+def _part(connection: Connection, *, is_answering: bool) -> None:
+    """Close with a word to a broker that answers: RabbitMQ notes each client that leaves without."""
+    if is_answering:
+        with suppress(Exception):
+            connection.release()
+    else:
+        collapse(connection)
 
 
 _of_the_parent: list[object] = []
