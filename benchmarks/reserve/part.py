@@ -15,6 +15,7 @@ from benchmarks.figures.arithmetic import alternating, compare
 from benchmarks.figures.part import Report, machine_line
 from benchmarks.machine.machine import machine_now
 from benchmarks.reserve.arrival import arrival
+from benchmarks.reserve.many import many
 from benchmarks.reserve.producers import PLAIN, make_app, producers
 from benchmarks.reserve.pruned import pruned
 from example_project.servers import Servers
@@ -34,11 +35,14 @@ def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
     data: dict[str, Any] = {
         "microseconds": {name: [1e6 * each for each in values] for name, values in seconds.items()},
         "arrival": arrival(app, servers.broker_url, 50 if options.quick else 500),
+        "many": many(app, 200 if options.quick else 2_000, rounds),
         "prune": pruned(5_000 if options.quick else 100_000),
     }
     machine = machine_now()
     notes = NOTES.format(plain=PLAIN)
-    text = "\n".join([_table(seconds), notes, _lines("arrival", data), _lines("prune", data)])
+    text = "\n".join(
+        [_table(seconds), notes, _lines("arrival", data), _lines("many", data), _lines("prune", data)]
+    )
     return Report(f"{text}\n\n{machine_line(machine)}", data | {"machine": machine})
 
 

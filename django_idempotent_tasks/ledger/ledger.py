@@ -87,6 +87,10 @@ class Ledger:
             known = put_right(self.store, call)
             if known.identity.digest != call.identity.digest:
                 raise Misnamed(known)
+        return self.judge(entry, call, owner)
+
+    def judge(self, entry: Entry | None, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
+        """The row that was read, as it is after an outage, and what it means for ``call``."""
         spared = 0.0 if entry is None else outage.spared(self.store, entry)
         if entry is not None and spared:
             entry = replace(entry, is_open=False, opens_in=spared)
@@ -159,7 +163,7 @@ class Ledger:
             if token is None:
                 entry, verdict = self.look(call, owner="")
             if entry is not None and verdict.step is not Step.REOPEN:
-                return self._unreserved(call, entry, verdict)
+                return self.unreserved(call, entry, verdict)
             if entry is not None:
                 window = settings().redelivery_window
                 token = self.store.reserve_finished(call, wait=wait, sends=sends, seen=entry, window=window)
@@ -169,7 +173,8 @@ class Ledger:
                 return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
             time.sleep(HOLD_PACE)
 
-    def _unreserved(self, call: Call, entry: Entry, verdict: Verdict) -> Refused | Abandoned:
+    def unreserved(self, call: Call, entry: Entry, verdict: Verdict) -> Refused | Abandoned:
+        """What a sender gets whose key has a row that is not to be taken; raises :class:`KeyReused`."""
         answer = Answer(entry.state, entry.reason, entry.result)
         is_same = call.task_id in {entry.task_id, entry.runner_task_id}
         match verdict.step:

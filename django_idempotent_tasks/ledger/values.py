@@ -29,6 +29,24 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that is to be reserved: sent again ``republish`` seconds after its time, ``wait`` from now.
+
+    ``sends`` is 0, or -1 when no message goes out for it now.
+    """
+
+    call: Call
+    wait: int
+    republish: int
+    sends: int
+
+    @property
+    def digest(self) -> UUID:
+        """The key's digest."""
+        return self.call.identity.digest
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """The right to run, as the store hands it out: the fencing token and the history of the key."""
 

@@ -6,14 +6,16 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 from celery import Celery
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from .blame import Fault, fault_of
+from .bulk import Bulk
 from .message import Message
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -24,6 +26,11 @@ PAUSE = 5.0
 IDLE_LIMIT = 10
 #: Seconds: a kept connection that fails sooner was closed, and a new one may work; a later one timed out.
 SOON = 0.3
+
+#: Seconds for which many messages are sent, and how many of them one round trip takes.
+LONGEST, FLUSH = 2.0, 100
+
+Name = TypeVar("Name")
 
 #: Transports whose options are those of redis-py.
 _REDIS = frozenset({"redis", "rediss", "sentinel"})
@@ -58,6 +65,52 @@ class Relay:
             logger.warning("%s was not sent (%r); the sweeper sends it", message.task, error)
             return False
         return True
+
+    def send_many(self, app: Celery, messages: Iterable[tuple[Name, Message]]) -> Iterator[Name]:
+        """Send many on a connection of their own; the names of those that the broker has.
+
+        Ends after ``LONGEST`` seconds, or at the first failure: who is not named is left to the sweeper.
+        Raises only what ``messages`` raises.
+        """
+        if self._is_closed():
+            return
+        until = time.monotonic() + LONGEST
+        try:
+            connection = self._new(app)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            self._failed(app, error)
+            return
+        try:
+            yield from self._send_bulk(app, Bulk(app, connection), messages, until)
+        finally:
+            _part(connection, is_answering=not self._is_closed())
+
+    def _send_bulk(
+        self, app: Celery, bulk: Bulk, messages: Iterable[tuple[Name, Message]], until: float
+    ) -> Iterator[Name]:
+        for name, message in messages:
+            try:
+                bulk.publish(name, message)
+            except Exception as error:  # noqa: BLE001  every transport has its own errors
+                self._failed(app, error)
+                break
+            if len(bulk) >= FLUSH:
+                yield from self._flush(app, bulk)
+            if self._is_closed() or time.monotonic() >= until:
+                break
+        yield from self._flush(app, bulk)
+
+    def _flush(self, app: Celery, bulk: Bulk) -> Iterator[Any]:
+        for name, error in bulk.flush():
+            if error is None:
+                yield name
+            elif not self._is_closed():
+                self._failed(app, error)
+
+    def _failed(self, app: Celery, error: Exception) -> None:
+        logger.warning("Not all messages were sent (%r); the sweeper sends the others", error)
+        if fault_of(error, app.connection_for_write()) is Fault.BROKER:
+            self._closed_until = time.monotonic() + PAUSE
 
     def post(self, app: Celery, message: Message) -> None:
         """Send a message that no sweeper would send. Never waits long; raises what the transport raises.
@@ -157,6 +210,15 @@ def collapse(connection: Connection) -> None:
             connection.collect()
         else:  # sends nothing, and collect() would change the time-outs of other threads' new sockets
             connection.release()
+
+
+def _part(connection: Connection, *, is_answering: bool) -> None:
+    """Close with a word to a broker that answers: RabbitMQ notes each client that leaves without."""
+    if is_answering:
+        with suppress(Exception):
+            connection.release()
+    else:
+        collapse(connection)
 
 
 _of_the_parent: list[object] = []

@@ -15,9 +15,9 @@ from ..conf.options import Policy
 from ..exceptions import ConfigurationError, DuplicateTask
 from ..ledger.ledger import Ledger
 from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
-from ..ledger.stores import get_store
+from ..ledger.stores import LedgerStore, get_store
 from ..ledger.stores.session import Session, session_of
-from ..ledger.values import Call, Refused
+from ..ledger.values import Call, Refused, Wanted
 from ..messages.address import delay_of
 from ..messages.header import RESERVED, Carried, is_in_canvas
 from ..messages.message import Message
@@ -49,6 +49,25 @@ def runs_here() -> bool:
     return bool(choice()) if callable(choice) else choice
 
 
+def check_commits(task: Any, store: LedgerStore) -> None:
+    """Raise, before anything is written, without autocommit or ``atomic()``: no commit is reported."""
+    connection = store.connection
+    if task.app.conf.task_always_eager or connection.in_atomic_block:
+        return
+    if connection.get_autocommit() and session_of(connection, at_any_cost=False) is not Session.OPEN:
+        return
+    msg = (
+        f"{task.name} cannot be reserved in manual transaction management: its message has to go"
+        " out after the commit. Use transaction.atomic()."
+    )
+    raise TransactionManagementError(msg)
+
+
+def is_followed(message: Message) -> bool:
+    """Whether something comes after this call that running it in the caller would drop."""
+    return any(message.options.get(name) for name in _FOLLOWED)
+
+
 def run_here(task: Any, message: Message) -> Any:
     """Run a call as it would have arrived; its ETA is not waited for. Returns Celery's EagerResult.
 
@@ -72,26 +91,43 @@ class Reservation:
         self.message = message.with_header({**self.header, RESERVED: True})
         self.call = self._call()
         self.token = 0
-        #: The call, while its message waits for the open transaction to commit.
-        self.held_call: str | None = None
+        #: Whether its message waits for the open transaction to commit.
+        self._is_held = False
 
     def submit(self) -> Submission:
         """Reserve, and send once the open transaction has committed; or name the call that has the work.
 
         Raises :class:`KeyReused` for another payload under the key. Nothing was written then.
         """
-        self._check_commits()
-        far = self.delay > FAR
-        republish = 0 if far else settings().republish_after
+        check_commits(self.task, self.ledger.store)
+        wanted = self.wanted
         outcome = self.ledger.accept(
-            self.call, wait=int(self.delay), republish=republish, sends=-1 if far else 0
+            self.call, wait=wanted.wait, republish=wanted.republish, sends=wanted.sends
         )
         if isinstance(outcome, Refused):
-            return self._refused(outcome)
+            return self.refused(outcome)
         self.token = outcome.token
-        return self._submission(
-            self._sent(self._leave_until_eta if far else self._publish, self._stored), State.PENDING
-        )
+        send = self._leave_to_its_time if self.is_far else self._publish
+        return self.accepted(self._sent(send, self._stored))
+
+    @property
+    def is_far(self) -> bool:
+        """Whether its time is so far away that no message goes out before."""
+        return self.delay > FAR
+
+    @property
+    def wanted(self) -> Wanted:
+        """The call as the ledger is asked for it."""
+        far = self.is_far
+        return Wanted(self.call, int(self.delay), 0 if far else settings().republish_after, -1 if far else 0)
+
+    def accepted(self, result: AcceptedResult | None = None) -> Submission:
+        """What ``submit`` says of a call that has the work."""
+        return self._submission(result or self._result(self.task_id), State.PENDING)
+
+    def run_here(self, result: Any) -> None:
+        """In eager mode: run the call, and keep what it came to in its result."""
+        result.keep(run_here(self.task, self._stored()))
 
     def send_duplicate(self) -> AcceptedResult:
         """Send a call that was not accepted; the worker decides what it gets.
@@ -119,6 +155,10 @@ class Reservation:
         msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
         return DuplicateTask(msg, reason=submission.reason, task_id=holder)
 
+    def holds(self, task_id: str) -> bool:
+        """Whether the message of this call waits for the open transaction to commit."""
+        return self._is_held and task_id == self.task_id
+
     def _call(self) -> Call:
         """The call as its row holds it. Raises ConfigurationError for a message that no row can hold."""
         text = self.message.text_or_raise()
@@ -133,20 +173,8 @@ class Reservation:
             msg = f'{error}. Pass data without "__type__" keys, or register the type with kombu.'
             raise ConfigurationError(msg) from error
 
-    def _check_commits(self) -> None:
-        """Raise, before anything is written, without autocommit or ``atomic()``: no commit is reported."""
-        connection = self.ledger.store.connection
-        if self.task.app.conf.task_always_eager or connection.in_atomic_block:
-            return
-        if connection.get_autocommit() and session_of(connection, at_any_cost=False) is not Session.OPEN:
-            return
-        msg = (
-            f"{self.task.name} cannot be reserved in manual transaction management: its message has to go"
-            " out after the commit. Use transaction.atomic()."
-        )
-        raise TransactionManagementError(msg)
-
-    def _refused(self, refused: Refused) -> Submission:
+    def refused(self, refused: Refused) -> Submission:
+        """What ``submit`` says of a call whose key another one has."""
         result, state = self._result(refused.holder) if refused.holder else None, refused.answer.state
         if refused.holder == self.task_id:
             return self._submission(result, state, _ENDS.get(state, IN_PROGRESS))
@@ -177,16 +205,16 @@ class Reservation:
         if self.task.app.conf.task_always_eager:
             result.keep(run_here(self.task, message()))
         else:
-            self.held_call = self.task_id
-            # A bound method, since Django logs a failing hook's name. Robust: a failure stops no other hook.
+            self._is_held = True
+            # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
             transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
         return result
 
-    def _leave_until_eta(self) -> None:
-        self.held_call = None
+    def _leave_to_its_time(self) -> None:
+        self._is_held = False
 
     def _publish(self) -> None:
-        self.held_call = None
+        self._is_held = False
         if self._runs_here():
             run_here(self.task, self._stored())
         elif not relay.send(self.task.app, self._stored()):
@@ -199,14 +227,14 @@ class Reservation:
             relay.post(self.task.app, self._unreserved())
 
     def _publish_duplicate_late(self) -> None:
-        self.held_call = None
+        self._is_held = False
         try:
             self._publish_duplicate()
         except Exception:
             logger.exception("%s (%s) was not sent; its canvas does not finish", self.task.name, self.task_id)
 
     def _runs_here(self) -> bool:
-        return runs_here() and not any(self.message.options.get(name) for name in _FOLLOWED)
+        return runs_here() and not is_followed(self.message)
 
     def _leave_to_the_sweeper(self) -> None:
         try:

@@ -241,4 +241,5 @@ def _value(task_id: str, text: str | None) -> Any:
 def _is_held(task_id: str) -> bool:
     """Whether this call's message waits for this thread's open transaction to commit."""
     hooks = connections[settings().database].run_on_commit
-    return any(getattr(getattr(hook[1], "__self__", None), "held_call", None) == task_id for hook in hooks)
+    asked = (getattr(getattr(hook[1], "__self__", None), "holds", None) for hook in hooks)
+    return any(holds(task_id) for holds in asked if holds is not None)

@@ -12,11 +12,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...identity.key import Identity
 from ...states import Reason, State
 from ..values import Answer, Call, Claim, Entry, Failure, Grant
+from .many import ManyCalls
 from .session import Session
 from .upkeep import Upkeep
 
 
-class LedgerStore(Upkeep):
+class LedgerStore(Upkeep, ManyCalls):
     """Where the ledger lives.
 
     Promises of every implementation: of any number of simultaneous claims of one key exactly one is

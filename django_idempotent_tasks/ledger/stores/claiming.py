@@ -44,12 +44,14 @@ SELECT digest, scope, key_text, fingerprint FROM {{key}} WHERE {KNOWN}
 """
 
 #: A reservation: ``sends`` is -1 while no message of it is known to be with the broker.
-RESERVE_NEW = (
-    f"INSERT INTO {{key}} ({KEY_COLUMNS})"
-    " SELECT %(digest)s, {after[wait]}, NULL, {now}, NULL, NULL, 0, 1, 0,"
+RESERVED = (
+    "%(digest)s, {after[wait]}, NULL, {now}, NULL, NULL, 0, 1, 0,"
     f" 0, {State.PENDING}, {Reason.NONE}, 0, 0, %(sends)s,"
     " {false}, %(task)s, %(scope)s, %(key_text)s, %(task_id)s,"
-    " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s WHERE true"
+    " NULL, CAST(%(fingerprint)s AS {uuid}), %(message)s"
+)
+RESERVE_NEW = (
+    f"INSERT INTO {{key}} ({KEY_COLUMNS}) SELECT {RESERVED} WHERE true"
     " ON CONFLICT (digest) DO NOTHING RETURNING token"
 )
 
@@ -71,10 +73,11 @@ UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767),
 RETURNING token, generation, attempts, crashes, reason
 """
 
+WAS_ANSWERED = "EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s)"
 READ = f"""
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
        k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {{now}}, {{opens_in}},
-       EXISTS (SELECT 1 FROM {{answered}} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s),
+       {WAS_ANSWERED},
        k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, l.expires_at > {{now}},
        SUBSTR(k.message, 1, {HEAD}), k.lease_seconds
   FROM {{key}} k LEFT JOIN {{leader}} l ON l.name = 'ledger' WHERE k.digest = %(digest)s

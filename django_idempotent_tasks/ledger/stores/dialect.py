@@ -86,7 +86,9 @@ class Dialect(ABC):
         return model._meta.db_table
 
     def sql(self, template: str) -> str:
-        """The statement's text in this dialect."""
+        """The statement's text in this dialect; one without braces is rendered already."""
+        if "{" not in template:
+            return template
         return _render(self, template, clock.offset(), settings().schema)
 
 

@@ -25,4 +25,4 @@ class Messages(SqlStore):
     def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
         listed = {f"digest_{number}": self.dialect.uuid(digest) for number, digest in enumerate(digests)}
         names = ", ".join(f"%({name})s" for name in listed)
-        return self._rows(template.replace("DIGESTS", names), listed) if listed else []
+        return self._rows(self.dialect.sql(template).replace("DIGESTS", names), listed) if listed else []

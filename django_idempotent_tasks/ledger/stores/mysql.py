@@ -21,6 +21,7 @@ from .decisions import Decisions
 from .failures import Failures
 from .hourly import Hours
 from .messages import Messages
+from .mysql_many import MysqlMany
 from .mysql_sweeps import MysqlSweeps
 from .reading import Parameters, Row
 from .redrives import Redrives
@@ -39,7 +40,17 @@ ISOLATION = "read committed"
 
 
 class MysqlStore(
-    MysqlSweeps, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    MysqlMany,
+    MysqlSweeps,
+    AtomicClaims,
+    Failures,
+    Decisions,
+    Redrives,
+    Hours,
+    Cursors,
+    Cancelling,
+    Messages,
+    SqlStore,
 ):
     """The store of MariaDB and MySQL."""
 

@@ -28,6 +28,7 @@ from .hourly import Hours
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .messages import Messages
+from .postgresql_many import PostgresMany
 from .reading import Parameters, Row, due
 from .redrives import Redrives
 from .sql import SqlStore
@@ -68,7 +69,7 @@ class PostgresDialect(Dialect):
 
 
 class PostgresStore(
-    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    PostgresMany, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
 ):
     """The first-class store."""
 

@@ -117,16 +117,16 @@ class SqlStore(LedgerStore):
         return self._count(statements.PRUNE_DUPLICATES, {"keep": keep, "bite": bite})
 
     def record_duplicate(self, call: Call, *, place: str, reason: str) -> None:
-        self._count(
-            self._record_duplicate_statement(),
-            {
-                "digest": self.dialect.uuid(call.identity.digest),
-                "scope": call.identity.scope,
-                "task_id": call.task_id,
-                "place": place,
-                "reason": reason,
-            },
-        )
+        self._count(self._record_duplicate_statement(), self._duplicate_parameters(call, place, reason))
+
+    def _duplicate_parameters(self, call: Call, place: str, reason: str) -> Parameters:
+        return {
+            "digest": self.dialect.uuid(call.identity.digest),
+            "scope": call.identity.scope,
+            "task_id": call.task_id,
+            "place": place,
+            "reason": reason,
+        }
 
     def _record_duplicate_statement(self) -> str:
         return statements.RECORD_DUPLICATE

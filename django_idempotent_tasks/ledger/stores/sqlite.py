@@ -19,6 +19,7 @@ from .decisions import Decisions
 from .dialect import Dialect
 from .failures import Failures
 from .hourly import Hours
+from .many_sql import Many
 from .messages import Messages
 from .reading import Parameters, Row, due
 from .redrives import Redrives
@@ -123,7 +124,7 @@ class SqliteDialect(Dialect):
 
 
 class SqliteStore(
-    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Many, Messages, SqlStore
 ):
     """The store for development and small sites."""
 

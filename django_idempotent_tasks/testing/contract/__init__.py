@@ -18,6 +18,7 @@ from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
 from .pruning import PrunedKeys, PrunedRecords
 from .reserving import Reservations, ReservedAnew, ReservedClaims, SentOnly
+from .reserving_many import ManyAtOnce, ManyReservations
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
@@ -35,6 +36,8 @@ class StoreContract(
     Reclaims,
     ReplacedCalls,
     Reservations,
+    ManyReservations,
+    ManyAtOnce,
     SentOnly,
     ReservedAnew,
     ReservedClaims,

@@ -41,3 +41,10 @@ class Product(models.Model):
 
     sku = models.CharField(max_length=40, unique=True)
     price = models.DecimalField(max_digits=9, decimal_places=2)
+
+
+class Letter(models.Model):
+    """An issue that a customer gets."""
+
+    customer = models.IntegerField()
+    issue = models.CharField(max_length=40)

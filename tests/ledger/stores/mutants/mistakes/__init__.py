@@ -13,6 +13,7 @@ from tests.ledger.stores.mutants.mistakes.atomic_ends import (
 from tests.ledger.stores.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
 from tests.ledger.stores.mutants.mistakes.deciding import DECISIONS, OPERATIONS
 from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
+from tests.ledger.stores.mutants.mistakes.many import MANY, MANY_AS_ARRAYS
 from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
 from tests.ledger.stores.mutants.mistakes.reserving import (
     INTERVENTIONS,
@@ -32,6 +33,7 @@ BOTH = [
     *FINISHED_KEYS,
     *RESERVATIONS,
     *RESERVATIONS_ANEW,
+    *MANY,
     *SENT,
     *SETTLEMENTS,
     *DEAD_OWNERS,
@@ -52,6 +54,6 @@ BOTH = [
     *TAKEN_BACK,
 ]
 
-POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL]
+POSTGRESQL = [*POSTGRESQL_ALONE, *MANY_AS_ARRAYS, *ATOMIC_POSTGRESQL]
 
 SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]

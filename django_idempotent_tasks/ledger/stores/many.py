@@ -1,0 +1,34 @@
+"""What senders of many calls ask of a store, of a store's contract: one statement for up to 1,000 calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from ..values import Call, Entry, Wanted
+
+
+class ManyCalls(ABC):
+    """The verbs of single calls, for many at once."""
+
+    @abstractmethod
+    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+        """Write PENDING rows in the open transaction, as ``reserve_new``; which keys were written.
+
+        Each call has a key of its own. Not those that have a row. In the order of
+        digests it stops at a key that another open transaction holds, and waits at most a moment for that
+        one's end: of two senders of the same keys one waits for the other, and holds nothing that it wants.
+        """
+
+    @abstractmethod
+    def read_many(self, calls: Sequence[Call]) -> list[Entry | None]:
+        """The row of each call's key, as ``read``; several calls may have one key."""
+
+    @abstractmethod
+    def record_duplicates(self, refused: Sequence[tuple[Call, str]], *, place: str) -> None:
+        """Write one ``DuplicateAttempt`` for each call, with its reason; never touches the keys' rows."""
+
+    @abstractmethod
+    def sends_failed(self, tokens: Mapping[UUID, int]) -> None:
+        """The messages of these rows were not sent: ``send_failed`` for each that still has its token."""

@@ -1,0 +1,137 @@
+"""Many calls in SQL: rows of one INSERT, and the look at the rows that it met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+from ..values import Call, Entry, Wanted
+from . import claiming, statements
+from .messages import Messages
+from .reading import Parameters, to_entry
+
+T = TypeVar("T")
+
+#: Rows of one statement: with their parameters below what SQLite takes, and what a server reads at once.
+ROWS = 1000
+
+INSERT = f"INSERT INTO {{key}} ({claiming.KEY_COLUMNS}) VALUES "
+#: SQLite takes no source of rows and a conflict without a word between them, but VALUES it does.
+ON_CONFLICT = " ON CONFLICT (digest) DO NOTHING RETURNING digest"
+
+READ_MANY = (
+    claiming.READ.replace("SELECT k.state", "SELECT k.digest, k.state")
+    .replace(claiming.WAS_ANSWERED, "{false}")
+    .replace("k.digest = %(digest)s", "k.digest IN (DIGESTS)")
+)
+ANSWERED = "SELECT digest, task_id FROM {answered} WHERE task_id IN (IDS)"
+
+SENDS_FAILED = (
+    statements.SEND_FAILED.partition("WHERE")[0]
+    + f"WHERE digest IN (DIGESTS) AND token = %(token)s AND {statements.UNCLAIMED}"
+)
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+class Many(Messages):
+    """Adds what is done with many calls at once."""
+
+    hurry = SENDS_FAILED
+
+    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+        rows = (self._wanted_parameters(each) for each in in_order(wanted))
+        written: set[UUID] = set()
+        for bite in bites(rows, ROWS):
+            statement, values = self._inserting(INSERT, f"({claiming.RESERVED})", ON_CONFLICT, bite)
+            written |= {UUID(str(digest)) for (digest,) in self._rows(statement, values)}
+        return written
+
+    def read_many(self, calls: Sequence[Call]) -> list[Entry | None]:
+        found: list[Entry | None] = []
+        for bite in bites(calls, ROWS):
+            rows = self._of_many(READ_MANY, {call.identity.digest for call in bite})
+            entries = {UUID(str(digest)): to_entry(tuple(row)) for digest, *row in rows}
+            past = self._replaced([call.task_id for call in bite])
+            for call in bite:
+                entry, was_answered = entries.get(call.identity.digest), _pair(call) in past
+                found.append(replace(entry, was_answered=True) if entry and was_answered else entry)
+        return found
+
+    def _replaced(self, ids: list[str]) -> set[tuple[UUID, str]]:
+        """Which of these calls have an answer of their own, and under which key."""
+        listed: Parameters = {f"i{place}": task_id for place, task_id in enumerate(ids)}
+        names = ", ".join(f"%({name})s" for name in listed)
+        rows = self._rows(self.dialect.sql(ANSWERED).replace("IDS", names), listed)
+        return {(UUID(str(digest)), task_id) for digest, task_id in rows}
+
+    def record_duplicates(self, refused: Sequence[tuple[Call, str]], *, place: str) -> None:
+        head, _, row = statements.RECORD_DUPLICATE.partition("VALUES")
+        rows = (self._duplicate_parameters(call, place, reason) for call, reason in refused)
+        for bite in bites(rows, ROWS):
+            self._count(*self._inserting(f"{head} VALUES ", row, "", bite))
+
+    def sends_failed(self, tokens: Mapping[UUID, int]) -> None:
+        for token, digests in by_token(tokens):
+            for bite in bites(digests, ROWS):
+                self._hurry(bite, token)
+
+    def _hurry(self, digests: list[UUID], token: int) -> None:
+        names, listed = self._digests(digests)
+        self._count(self.dialect.sql(self.hurry).replace("DIGESTS", names), listed | {"token": token})
+
+    def _inserting(self, head: str, row: str, tail: str, rows: list[Parameters]) -> tuple[str, Any]:
+        """The INSERT of these rows, rendered once for all of them, and its parameters by their places."""
+        text = self.dialect.sql(row)
+        order = _PARAMETER.findall(text)
+        listed = ", ".join([_PARAMETER.sub("%s", text)] * len(rows))
+        statement = f"{self.dialect.sql(head)}{listed}{self.dialect.sql(tail)}"
+        return statement, [each[name] for each in rows for name in order]
+
+    def _listing(self, template: str, digests: list[UUID], parameters: Parameters) -> list[Any]:
+        names, listed = self._digests(digests)
+        return self._rows(template.replace("DIGESTS", names), listed | parameters)
+
+    def _digests(self, digests: list[UUID]) -> tuple[str, Parameters]:
+        listed: Parameters = {f"d{place}": self.dialect.uuid(each) for place, each in enumerate(digests)}
+        return ", ".join(f"%({name})s" for name in listed), listed
+
+    def _wanted_parameters(self, wanted: Wanted) -> Parameters:
+        identity, call = wanted.call.identity, wanted.call
+        return {
+            "digest": self.dialect.uuid(identity.digest),
+            "wait": wanted.wait + wanted.republish,
+            "sends": wanted.sends,
+            "task": call.task,
+            "scope": identity.scope,
+            "key_text": identity.key_text,
+            "task_id": call.task_id,
+            "fingerprint": self.dialect.uuid(identity.fingerprint),
+            "message": call.message,
+        }
+
+
+def _pair(call: Call) -> tuple[UUID, str]:
+    return call.identity.digest, call.task_id
+
+
+def in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
+    """By digest: everybody takes keys in this order."""
+    return sorted(wanted, key=lambda each: each.digest)
+
+
+def bites(found: Iterable[T], size: int) -> Iterator[list[T]]:
+    """At most so many at a time."""
+    rest = iter(found)
+    while bite := list(islice(rest, size)):
+        yield bite
+
+
+def by_token(tokens: Mapping[UUID, int]) -> Iterator[tuple[int, list[UUID]]]:
+    """The keys that have the same token; nearly all have that of a new one."""
+    for token, group in groupby(sorted(tokens.items(), key=lambda each: each[1]), lambda each: each[1]):
+        yield token, sorted(digest for digest, _ in group)

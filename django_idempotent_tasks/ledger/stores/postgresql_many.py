@@ -1,0 +1,109 @@
+"""Many calls on PostgreSQL: one parameter for each column, whatever the number of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import OperationalError
+
+from ..values import Wanted
+from . import claiming, locks
+from .many_sql import ANSWERED, SENDS_FAILED, Many, in_order
+from .postgresql_statements import LOCKED, SHARE_MANY
+from .reading import Parameters
+
+#: The columns of the calls, and their types.
+_GIVEN = {
+    "digest": "uuid",
+    "lock": "bigint",
+    "wait": "integer",
+    "sends": "integer",
+    "task": "text",
+    "scope": "text",
+    "key_text": "text",
+    "task_id": "text",
+    "fingerprint": "uuid",
+    "message": "text",
+}
+#: JSON has no such character: the driver would take an array of texts apart at each quote in them.
+BETWEEN = "\x1e"
+_ARRAYS = ", ".join(f"%({name})s::{kind}[]" for name, kind in _GIVEN.items()).replace(
+    "%(message)s::text[]", "string_to_array(%(message)s::text, chr(30), '')"
+)
+_ROW = re.sub(
+    r"%\((\w+)\)s",
+    r"given.\1",
+    claiming.RESERVED.replace("{after[wait]}", "{now} + make_interval(secs => given.wait)"),
+)
+
+
+def _reserve_many(unheld: str) -> str:
+    """Insert the keys that have no row, in their order, up to the first that is not ``unheld``.
+
+    LIMIT ends the look there: no key behind it is locked.
+    """
+    unheld = unheld.replace("%(lock)s", "given.lock")
+    return f"""
+WITH given AS MATERIALIZED (
+  SELECT asked.*, EXISTS (SELECT 1 FROM {{key}} k WHERE k.digest = asked.digest) AS is_there
+    FROM unnest({_ARRAYS}) WITH ORDINALITY AS asked({", ".join(_GIVEN)}, place)
+), held AS MATERIALIZED (
+  SELECT place FROM (SELECT place, CASE WHEN is_there THEN true ELSE {unheld} END AS may_go FROM given) looked
+   WHERE NOT may_go LIMIT 1
+), made AS (
+  INSERT INTO {{key}} ({claiming.KEY_COLUMNS}) SELECT {_ROW} FROM given
+   WHERE NOT is_there AND place < COALESCE((SELECT place FROM held), place + 1)
+  ON CONFLICT (digest) DO NOTHING RETURNING digest
+)
+SELECT digest FROM made
+"""
+
+
+RESERVE_MANY = _reserve_many(LOCKED)
+# As a single reservation does that has had its share of locks: it has told so before it asks for a key's.
+RESERVE_MANY_UNLOCKED = _reserve_many(
+    "CASE WHEN pg_try_advisory_lock(%(lock)s) THEN pg_advisory_unlock(%(lock)s) ELSE false END"
+)
+
+_ANY = "= ANY(%(digests)s::uuid[])"
+REPLACED = ANSWERED.replace("IN (IDS)", "= ANY(%(ids)s::text[])")
+HURRY_ARRAYS = SENDS_FAILED.replace(
+    "digest IN (DIGESTS)", f"digest IN (SELECT digest FROM {{key}} WHERE digest {_ANY} {{skip_locked}})"
+)
+
+
+class PostgresMany(Many):
+    """Adds what is done with many calls at once."""
+
+    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+        if not wanted:
+            return set()
+        taken = locks.taken_by(self.connection)
+        is_used_up = taken.count + len(wanted) > locks.LOCK_LIMIT
+        try:
+            with self.together(), locks.short_wait(self.connection):
+                written = self._reserve_many(wanted, locked=not is_used_up)
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in locks.NOT_GRANTED:
+                raise
+            return set()
+        taken.count += 0 if is_used_up else len(written)
+        return written
+
+    def _reserve_many(self, wanted: Sequence[Wanted], *, locked: bool) -> set[UUID]:
+        rows = [self._wanted_parameters(each) for each in in_order(wanted)]
+        columns: Parameters = {name: [row[name] for row in rows] for name in _GIVEN if name != "lock"}
+        columns["lock"] = [int.from_bytes(digest.bytes[:8], signed=True) for digest in columns["digest"]]
+        columns["message"] = BETWEEN.join(message or "" for message in columns["message"])
+        if not locked:
+            self._row(SHARE_MANY, {})
+        found = self._rows(RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED, columns)
+        return {UUID(str(digest)) for (digest,) in found}
+
+    def _replaced(self, ids: list[str]) -> set[tuple[UUID, str]]:
+        return {(UUID(str(digest)), task_id) for digest, task_id in self._rows(REPLACED, {"ids": ids})}
+
+    def _hurry(self, digests: list[UUID], token: int) -> None:
+        self._count(HURRY_ARRAYS, {"digests": digests, "token": token})
