@@ -19,10 +19,12 @@ from .hourly import Dashboard, HourlyCount
 from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
+from .steps import STEP_NAME_LIMIT, Step
 
 __all__ = [
     "BEAT",
     "DEAD",
+    "STEP_NAME_LIMIT",
     "SWEEPER",
     "AnsweredCall",
     "BeatCursor",
@@ -35,4 +37,5 @@ __all__ = [
     "Leader",
     "OperationState",
     "RedriveOperation",
+    "Step",
 ]

@@ -27,12 +27,15 @@ def of(scope: str | None, task_id: str = "A") -> Call:
 
 def furnish(keys: Keys, scope: str | None) -> None:
     """One key of every end, one of every life, one that a later call took, and duplicates of two."""
-    keys.completed(keys.claimed(of(scope)))
+    stepping = keys.claimed(of(scope))
+    assert keys.store().keep_step(stepping, "plan", value="1", elapsed=1.0)
+    keys.completed(stepping)
     keys.failed(keys.claimed(of(scope)))
     keys.cancelled(keys.claimed(of(scope)))
     assert keys.fail(keys.claimed(of(scope)), state=State.REVIEW)
     keys.reserved(of(scope))
     running = keys.claimed(of(scope))
+    assert keys.store().keep_step(running, "plan", value="1", elapsed=1.0)
     again = keys.claimed_anew(
         Call(keys.completed(keys.claimed(of(scope)), retention=0).call.identity, "shop.charge", "B", None)
     )
@@ -61,6 +64,7 @@ def test_without_yes_it_tells_what_it_would_delete_and_keep(keys: Keys) -> None:
         "failed": 1,
         "cancelled": 1,
         "answered": 1,
+        "steps": 1,
         "duplicates": 1,
         "failed_jobs": 1,
     }

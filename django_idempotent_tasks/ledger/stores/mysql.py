@@ -26,6 +26,7 @@ from .reading import Parameters, Row
 from .redrives import Redrives
 from .session import IS_OPEN
 from .sql import SqlStore
+from .steps import FORGET, Steps
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -39,7 +40,17 @@ ISOLATION = "read committed"
 
 
 class MysqlStore(
-    MysqlSweeps, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    MysqlSweeps,
+    AtomicClaims,
+    Failures,
+    Decisions,
+    Redrives,
+    Hours,
+    Cursors,
+    Cancelling,
+    Messages,
+    Steps,
+    SqlStore,
 ):
     """The store of MariaDB and MySQL."""
 
@@ -142,6 +153,7 @@ class MysqlStore(
             if not self._rows(words.LOCK_FINISHED, parameters):
                 return False
             self._count(words.REMEMBER, parameters)
+            self._count(FORGET, parameters)
             return self._count(template, parameters) == 1
 
     def _granted(self, parameters: Parameters) -> Row | None:

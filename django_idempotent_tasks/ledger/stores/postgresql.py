@@ -31,6 +31,7 @@ from .messages import Messages
 from .reading import Parameters, Row, due
 from .redrives import Redrives
 from .sql import SqlStore
+from .steps import Steps
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -68,7 +69,7 @@ class PostgresDialect(Dialect):
 
 
 class PostgresStore(
-    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, Steps, SqlStore
 ):
     """The first-class store."""
 
@@ -143,7 +144,7 @@ class PostgresStore(
         return self._count(words.cancel(which), parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
-        return self._count(words.PRUNE, {"state": int(state), "bite": bite})
+        return int(self._one(words.PRUNE, {"state": int(state), "bite": bite})[0])
 
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         parameters: Parameters = {

@@ -21,6 +21,7 @@ from .reserving import Reservations, ReservedAnew, ReservedClaims, SentOnly
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
+from .steps import ForgottenSteps
 from .sweeping import Bites, FreedLeases, SentAgain
 from .telling import Progress
 from .text import Text
@@ -54,6 +55,7 @@ class StoreContract(
     PlainFailures,
     Renewals,
     Progress,
+    ForgottenSteps,
     FreedLeases,
     SentAgain,
     Bites,
