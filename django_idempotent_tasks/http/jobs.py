@@ -61,6 +61,7 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "finished": _moment(key.finished_at),
         "attempt": key.attempts,
         "progress": decode_progress(key.progress),
+        "steps": [{"name": step.name, "state": "done"} for step in rows.steps_of(key)],
         **_end(state, Reason(key.reason), key.result),
     }
 
@@ -77,6 +78,7 @@ def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]
         "finished": None,
         "attempt": None,
         "progress": None,
+        "steps": [],
         **_end(state, Reason(call.reason), call.result),
     }
 

@@ -19,12 +19,11 @@ from .hourly import Dashboard, HourlyCount
 from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
-from .steps import STEP_NAME_LIMIT, Step
+from .steps import Step
 
 __all__ = [
     "BEAT",
     "DEAD",
-    "STEP_NAME_LIMIT",
     "SWEEPER",
     "AnsweredCall",
     "BeatCursor",

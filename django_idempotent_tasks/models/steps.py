@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from django.db import models
 
+from ..identity.text import STEP_NAME_LENGTH
 from .fields import MomentField
-
-#: Longest name of a step.
-STEP_NAME_LIMIT = 100
 
 
 class Step(models.Model):
@@ -22,7 +20,7 @@ class Step(models.Model):
     id = models.BigAutoField(primary_key=True)
     digest = models.UUIDField()
     generation = models.IntegerField()
-    name = models.CharField(max_length=STEP_NAME_LIMIT)
+    name = models.CharField(max_length=STEP_NAME_LENGTH)
     token = models.IntegerField()
     attempt = models.SmallIntegerField()
     started_at = MomentField()

@@ -89,8 +89,8 @@ class Idempotency(Protocol):
         above ``MAX_RESULT`` characters or quotes a sensitive argument raises :class:`ConfigurationError`
         before anything is committed. Raises :class:`OuterTransaction` inside a transaction; RuntimeError
         inside another step, after :meth:`complete`, for a name that was used in this attempt, and in an
-        atomic task. A step that raised keeps nothing, and may be called again. A plain call and an eager
-        one run the function and keep nothing.
+        atomic task. A step that raised keeps nothing, and may be called again. A plain call, which has
+        no key, runs the function and keeps nothing.
         """
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:

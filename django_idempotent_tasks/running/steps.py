@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
@@ -12,10 +12,9 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, transaction
 
 from ..conf import settings
-from ..exceptions import ConfigurationError, LeaseLost, OuterTransaction
-from ..ledger.encoding import decode_result, storable
-from ..models import STEP_NAME_LIMIT
-from ..states import Reason
+from ..exceptions import LeaseLost, OuterTransaction
+from ..ledger.encoding import decode_result
+from ..ledger.steps import check_name, encode_value
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -24,10 +23,7 @@ PACE, LONGEST_PACE = 0.1, 2.0
 
 
 class Steps:
-    """The steps of one attempt: those that it has taken, and the values that earlier attempts have kept.
-
-    An eager attempt runs its steps and keeps nothing.
-    """
+    """The steps of one attempt: those that it has taken, and the values that earlier attempts have kept."""
 
     def __init__(self, attempt: Any) -> None:
         self._attempt = attempt
@@ -83,13 +79,8 @@ class Steps:
         """What earlier attempts have kept; a key that was claimed once only has none to read."""
         if self._kept is None:
             claim = self._attempt.claim
-            is_first = self._is_eager or claim.token == 1
-            self._kept = {} if is_first else self._attempt.ledger.store.step_values(claim)
+            self._kept = {} if claim.token == 1 else self._attempt.ledger.store.step_values(claim)
         return self._kept
-
-    @property
-    def _is_eager(self) -> bool:
-        return bool(self._attempt.request.is_eager)
 
     def _run_inside(self, name: str, run: Callable[[], Any]) -> str | None:
         """The writes of the function and its value are one transaction."""
@@ -129,14 +120,12 @@ class Steps:
             return text
 
     def _keep(self, name: str, text: str | None, began: float) -> None:
-        if self._is_eager:
-            return
         attempt, elapsed = self._attempt, time.monotonic() - began
         if not attempt.ledger.store.keep_step(attempt.claim, name, value=text, elapsed=elapsed):
             raise self._lost(name)
 
     def _encoded(self, name: str, value: object) -> str | None:
-        return encode(self._attempt.task.name, name, value, secrets=self._attempt.settlement.secrets())
+        return encode_value(self._attempt.task.name, name, value, secrets=self._attempt.settlement.secrets())
 
     def _lost(self, name: str) -> LeaseLost:
         label = f"{self._attempt.task.name} {self._attempt.claim.call.identity.key_text!r}"
@@ -156,26 +145,5 @@ def run_plain(
     check_name(name)
     own: AbstractContextManager[Any] = transaction.atomic(using=settings().database)
     with nullcontext() if external else own:
-        text = encode(task, name, function(*args, **kwargs))
+        text = encode_value(task, name, function(*args, **kwargs))
     return decode_result(text)
-
-
-def check_name(name: object) -> None:
-    """Raise ValueError for what cannot name a step."""
-    if not isinstance(name, str) or not 0 < len(name) <= STEP_NAME_LIMIT or not name.isprintable():
-        msg = (
-            f"A step's name is a printable text of 1 to {STEP_NAME_LIMIT} characters, not {ascii(name)[:60]}."
-        )
-        raise ValueError(msg)
-
-
-def encode(task: str, name: str, value: object, *, secrets: Iterable[str] = ()) -> str | None:
-    """The value as JSON text. Raises ConfigurationError for one that no later attempt could be given."""
-    limit = settings().max_result
-    text, reason = storable(value, Reason.DONE, keep=True, limit=limit, secrets=secrets)
-    if reason is Reason.RESULT_NOT_STORED:
-        raise ConfigurationError(
-            f"{task}: the value of the step {name!r} cannot be kept. It has to be JSON of at most {limit}"
-            " characters (MAX_RESULT) and must quote no sensitive argument: return an id or a summary."
-        )
-    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -30,6 +31,7 @@ def hostile_key(keys: Keys) -> Claim:
     message = '{"v": 1, "args": ["<script>alert(1)</script>\\u202e"], "kwargs": {}, "options": {}}'
     identity = Identity(uuid4(), HOSTILE, HOSTILE, None)
     claim = keys.claimed(Call(identity, HOSTILE, HOSTILE, message))
+    assert keys.store().keep_step(claim, HOSTILE[:100], value=json.dumps(HOSTILE), elapsed=1.0)
     keys.in_columns(claim, owner=HOSTILE[:80], runner_task_id=HOSTILE, progress=HOSTILE)
     return claim
 
@@ -72,6 +74,23 @@ def test_a_held_key_is_told_by_its_holder_its_attempt_its_lease_and_what_happens
     assert "Why was a call of this key not run?" in shown.content.decode()
     with shifted(99):
         assert "has fallen silent" in root.get(page(KEY, "change", claim.digest)).context["answer"]
+
+
+def test_the_steps_of_a_key_are_told_with_their_attempt_and_duration(
+    root: Client, person: Person, keys: Keys
+) -> None:
+    claim = keys.claimed()
+    assert keys.store().keep_step(claim, "plan", value='{"weeks": 6}', elapsed=2.5)
+    assert keys.store().keep_step(claim, "ask", value=None, elapsed=3725.0)
+    lines = root.get(page(KEY, "change", claim.digest)).context["steps"]
+    assert [(each.name, each.attempt, each.took) for each in lines] == [
+        ("plan", 1, "2.5 s"),
+        ("ask", 1, "1 h 2 m"),
+    ]
+    assert ('"weeks": 6' in lines[0].value, lines[1].value) == (True, "null")
+    ann = person("view_idempotencykey").get(page(KEY, "change", claim.digest))
+    assert [each.value for each in ann.context["steps"]] == ["", ""]
+    assert ("2.5 s" in ann.content.decode(), "weeks" in ann.content.decode()) == (True, False)
 
 
 def test_a_key_of_which_no_call_was_refused_is_not_asked_why(root: Client, keys: Keys) -> None:

@@ -12,9 +12,10 @@ from uuid import uuid4
 
 from django.db import DatabaseError, IntegrityError, transaction
 
+from ...identity.text import STEP_NAME_LENGTH
 from ...ledger.stores.clock import shifted
 from ...ledger.values import Call, Claim
-from ...models import STEP_NAME_LIMIT, Step
+from ...models import Step
 from ...states import FINISHED, State
 from .bench import LEASE, REPUBLISH, RETENTION, new_owner
 from .meeting import Meeting
@@ -83,7 +84,7 @@ class KeptSteps(Meeting):
 
     def test_names_and_values_are_kept_as_they_are(self) -> None:
         claim = self.claimed()
-        names = {"plan", "Plan", "plan ", " plan", "x" * STEP_NAME_LIMIT, "東🧾" * 50, "%s", "{key}", "'"}
+        names = {"plan", "Plan", "plan ", " plan", "x" * STEP_NAME_LENGTH, "東🧾" * 50, "%s", "{key}", "'"}
         texts = (json.dumps(HOSTILE), json.dumps("🧾" * 9, ensure_ascii=False), '"' + "x" * 70_000 + '"', "")
         values = {name: texts[number % len(texts)] for number, name in enumerate(sorted(names))}
         for name, value in values.items():

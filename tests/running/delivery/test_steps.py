@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -310,19 +311,32 @@ def test_the_value_of_a_step_whose_commit_was_not_answered_is_found(
     assert (len(runs), shop.effects, kept(alias)) == (1, ["once"], [("write", 1, "5")])
 
 
-def test_plain_and_eager_calls_run_their_steps_and_keep_nothing(
-    till: Till, shop: Counter, alias: str
-) -> None:
+def test_a_plain_call_runs_its_steps_and_keeps_nothing(till: Till, shop: Counter, alias: str) -> None:
     def write() -> tuple[int, int]:
         shop.write(note="written")
         return (1, 2)
 
     def body(self: Any) -> Any:
-        return [
-            self.idempotency.step("write", write),
-            self.idempotency.step("ask", write, external=True),
-        ]
+        take = self.idempotency.step
+        return [take("write", write), take("ask", write, external=True)]
 
-    work = a_task(till, body, retention=0)
-    assert work(7) == work.apply(args=[7]).get() == [[1, 2], [1, 2]]
-    assert (shop.effects, kept(alias)) == (["written"] * 4, [])
+    work = a_task(till, body)
+    assert work(7) == [[1, 2], [1, 2]]
+    assert (shop.effects, kept(alias)) == (["written"] * 2, [])
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_an_eager_call_is_guarded_and_its_retry_gets_the_values(
+    till: Till, shop: Counter, alias: str, is_inside: bool
+) -> None:
+    def body(self: Any) -> Any:
+        self.idempotency.step("write", lambda: shop.write(note="written"))
+        if self.idempotency.attempt == 1:
+            raise TransientError
+        return self.idempotency.attempt
+
+    work = a_task(till, body, default_retry_delay=0)
+    with transaction.atomic(using=alias) if is_inside else nullcontext():
+        assert work.apply(args=[7]).get() == 2
+    assert shop.effects == ["written"]
+    assert [name for name, *_ in kept(alias)] == ["write"]
