@@ -21,6 +21,7 @@ from tests.ledger.stores.mutants.mistakes.reserving import (
     SENT,
 )
 from tests.ledger.stores.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
+from tests.ledger.stores.mutants.mistakes.stepping import STEPS, STEPS_POSTGRESQL
 from tests.ledger.stores.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.ledger.stores.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
 from tests.ledger.stores.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
@@ -43,6 +44,7 @@ BOTH = [
     *INTERVENTIONS,
     *SWEEPS,
     *PRUNES,
+    *STEPS,
     *DUTIES,
     *ATOMIC_CLAIMS,
     *ATOMIC_TAKEOVERS,
@@ -52,6 +54,6 @@ BOTH = [
     *TAKEN_BACK,
 ]
 
-POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL]
+POSTGRESQL = [*POSTGRESQL_ALONE, *ATOMIC_POSTGRESQL, *STEPS_POSTGRESQL]
 
 SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]
