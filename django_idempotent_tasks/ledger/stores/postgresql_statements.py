@@ -20,7 +20,7 @@ WITH old AS (
    WHERE replaced.task_id IS NOT NULL AND due_at > {now}
   ON CONFLICT (task_id, digest) DO NOTHING
 ), forgotten AS (
-  DELETE FROM {step} s USING old WHERE s.digest = old.digest AND OTHER_WORK
+  DELETE FROM {step} WHERE digest = %(digest)s AND EXISTS (SELECT 1 FROM old WHERE OTHER_WORK)
 )
 UPDATE {key} k ANEW FROM old WHERE k.digest = old.digest
 RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
