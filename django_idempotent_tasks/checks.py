@@ -1,8 +1,9 @@
-"""System checks, which read no database, but for those of ``constraint_checks``.
+"""System checks of settings, tasks and beat. None reads a database, but for those of ``ledger.constraints``.
 
-E001 options, E002 settings, E003 classes that leave the guard out, W001 to W005 what costs or loses,
-W006 options without effect, W007 a ledger a tenant, W008 words to beat without effect,
-W009 what another package's class left behind.
+E001 wrong options, E002 wrong settings, E003 classes that skip the guard, E004 beat's database (in
+``beat.checks``), W001 to W005 settings that cost time or lose work, W006 options without effect, W007 one
+ledger for each tenant, W008 entries with words that beat does not read (in ``beat.checks``), W009 options
+of another package.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ ID = "django_idempotent_tasks"
 #: Brokers that notice a dead consumer by a timeout only.
 _SLOW_TO_REDELIVER = ("redis", "sentinel", "sqs")
 
-#: Result backends that take a part of a chord for two when it is reported twice.
+#: Result backends that count a chord's part twice when it is reported twice.
 _MISCOUNTING = ("django-db", "django_celery_results")
 
-#: Seconds after which such a broker delivers again what nobody acknowledged, where nothing else is set.
+#: Seconds after which such a broker delivers an unacknowledged message again, by default.
 VISIBILITY_TIMEOUT = 3600
 
-#: Seconds that RabbitMQ waits for an acknowledgement where nothing else is set.
+#: Seconds that RabbitMQ waits for an acknowledgement by default.
 CONSUMER_TIMEOUT = 1800
 
 _reading = False
@@ -57,14 +58,14 @@ def register() -> None:
 
 
 def problems(app: Any) -> list[str]:
-    """What is wrong with the settings and with the options of the app's tasks."""
+    """The problems of the settings and of the options of the app's tasks."""
     return [*_setting_problems(), *_task_problems(app)]
 
 
 def missing_tables(app: Any) -> list[str]:
-    """What to do when the ledger's tables are not there; nothing while its database does not answer.
+    """The remedy where the ledger's tables are missing; nothing while its database does not answer.
 
-    Nor for an app without guarded tasks, which needs none.
+    Nothing for an app without guarded tasks either, which needs no tables.
     """
     if _setting_problems() or not _guarded(app):
         return []
@@ -82,17 +83,17 @@ def missing_tables(app: Any) -> list[str]:
 
 
 def missing_constraints(app: Any) -> list[constraints.Missing]:
-    """What the ledger's tables lack; as above nothing for an app without guarded tasks."""
+    """The constraints that the ledger's tables lack; nothing for an app without guarded tasks."""
     return constraints.missing_in(get_store()) if _guarded(app) else []
 
 
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value, or the ledger no autocommit."""
+    """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value, or the ledger has no autocommit."""
     return [checks.Error(text, id=f"{ID}.E002") for text in _setting_problems()]
 
 
 def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E001: a task has a wrong option; it cannot be sent or run until it is mended. E003, W001, W004."""
+    """E001: a task has a wrong option and cannot be sent or run. Also E003, W001, W004, W005, W006, W009."""
     with _reading_tasks() as first:
         if not first:
             return []
@@ -105,7 +106,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
 
 
 def check_connections(**_kwargs: object) -> list[checks.CheckMessage]:
-    """W002: a database connection is opened and closed for every task."""
+    """W002: Celery opens and closes a database connection for every task."""
     if _setting_problems():
         return []
     alias = settings().database
@@ -132,7 +133,7 @@ def check_redelivery(**_kwargs: object) -> list[checks.CheckMessage]:
     if timeout <= window:
         return []
     text = f"REDELIVERY_WINDOW ({window} s) is shorter than the broker's visibility_timeout ({timeout} s)."
-    hint = "Make it longer: a message that is delivered again later than that is not recognised."
+    hint = "Make it longer: the ledger does not recognise a message that is delivered again later."
     return [checks.Warning(text, hint=hint, id=f"{ID}.W003")]
 
 
@@ -156,7 +157,7 @@ def _redelivers_late(app: Any) -> bool:
 
 
 def _unreserved(app: Any) -> list[checks.CheckMessage]:
-    """W001: an atomic run leaves no row when its whole worker dies; then only the broker's copy is left."""
+    """W001: an atomic run leaves no row when its whole worker dies; only the broker's copy is left then."""
     if not _redelivers_late(app):
         return []
     return [
@@ -172,11 +173,11 @@ def _unreserved(app: Any) -> list[checks.CheckMessage]:
 
 
 def _miscounting(app: Any) -> list[checks.CheckMessage]:
-    """W004: a result backend with which a chord of guarded tasks may never end."""
+    """W004: with this result backend a chord of guarded tasks may never end."""
     backend = str(app.conf.result_backend or "")
     if not backend.startswith(_MISCOUNTING) or not _guarded(app):
         return []
-    text = f"With {backend} a chord never ends one of whose parts is delivered twice."
+    text = f"With {backend} a chord never ends if one of its parts is delivered twice."
     hint = f"Set the result backend to {ID}.results:DatabaseBackend; it uses the same tables."
     return [checks.Warning(text, hint=hint, id=f"{ID}.W004")]
 
@@ -198,11 +199,11 @@ def _outlasting(app: Any) -> list[checks.CheckMessage]:
 
 
 def _left_out(app: Any) -> list[checks.CheckMessage]:
-    """E003: a class stands before ours and does not call it: the task runs, and nobody guards it."""
+    """E003: a class comes before the mixin and does not call it: the task runs without the guard."""
     return [
         checks.Error(
             f"Task {task.name}: {kind.__qualname__}.{method}() comes before that of IdempotentTaskMixin and"
-            " never calls it: what it does for the task is left out, without a word.",
+            " never calls it, so the mixin cannot guard the task.",
             hint=f"Call super().{method}(...) in it, or name IdempotentTaskMixin as the first base.",
             id=f"{ID}.E003",
         )
@@ -213,11 +214,11 @@ def _left_out(app: Any) -> list[checks.CheckMessage]:
 
 
 def _forgotten(app: Any) -> list[checks.CheckMessage]:
-    """W006: a plain task carries options of ours, which Celery takes for attributes of any kind."""
+    """W006: a plain task has options of this package, which Celery takes for plain attributes."""
     return [
         checks.Warning(
             f"Task {task.name} sets {', '.join(map(repr, names))} and is no IdempotentTask, so not guarded.",
-            hint="Give it base=IdempotentTask; if this is not meant for us, silence the check.",
+            hint="Give it base=IdempotentTask; if the option is not meant for it, silence the check.",
             id=f"{ID}.W006",
         )
         for task in _tasks(app)
@@ -226,12 +227,12 @@ def _forgotten(app: Any) -> list[checks.CheckMessage]:
 
 
 def _left_over(app: Any) -> list[checks.CheckMessage]:
-    """W009: a guarded task carries options of a package that it no longer uses."""
+    """W009: a guarded task has options of a package that it no longer uses."""
     return [
         checks.Warning(
             f"Task {task.name} sets {', '.join(map(repr, names))} of celery-once or celery-singleton, which"
             " does nothing on an IdempotentTask.",
-            hint="Delete it; docs/migrating.md says what takes its place, such as key= and reserve=.",
+            hint="Delete it; docs/migrating.md names the options that replace it, such as key= and reserve=.",
             id=f"{ID}.W009",
         )
         for task in _guarded(app)
@@ -249,7 +250,7 @@ def _tasks(app: Any) -> list[Any]:
 
 @contextmanager
 def _reading_tasks() -> Iterator[bool]:
-    """Importing the task modules makes Celery run the checks again: the inner run finds nothing to do."""
+    """Whether this run is the first: importing the task modules makes Celery run the checks once more."""
     global _reading  # noqa: PLW0603  one import of the task modules a process
     first, _reading = not _reading, True
     try:
@@ -270,19 +271,19 @@ def _setting_problems() -> list[str]:
 def _uncommitted(alias: str) -> Iterator[str]:
     if not connections.settings.get(alias, {}).get("AUTOCOMMIT", True):
         yield (
-            f"DATABASES[{alias!r}] says AUTOCOMMIT: False, and the ledger is there: nobody would commit a"
-            " claim, a completion or atomic(). Leave it out, or give the ledger a DATABASE of its own."
+            f"DATABASES[{alias!r}] says AUTOCOMMIT: False, and the ledger is there: no claim, no completion"
+            " and no atomic() would be committed. Leave it out, or give the ledger a DATABASE of its own."
         )
 
 
 def _task_problems(app: Any) -> list[str]:
-    """A wrong setting stops every task from being read; it is reported once, as what it is."""
+    """The problems of the tasks, without those of the settings, which every task would repeat."""
     settings_are_wrong = set(_setting_problems())
-    found = [problem for task in _tasks(app) for problem in _problems_of(task)]
+    found = [problem for task in _tasks(app) for problem in _problems_with(task)]
     return [problem for problem in found if problem not in settings_are_wrong]
 
 
-def _problems_of(task: Any) -> Iterator[str]:
+def _problems_with(task: Any) -> Iterator[str]:
     error = getattr(task, "idempotency_error", None)
     if error is not None:
         yield f"Task {task.name}: {error}" if error is UNREAD else str(error)

@@ -1,4 +1,4 @@
-"""Log lines: one more listener on the signals."""
+"""Writes log lines: a receiver of the package's signals."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def _dead_lettered(call: Call, state: State, failure: Failure, **_kwargs: object
 
 
 class _Seen:
-    """Which signatures were told of lately, by this process."""
+    """The signatures that this process has logged lately."""
 
     def __init__(self, *, seconds: float, most: int) -> None:
         self.seconds = seconds
         self.most = most
-        self.told: dict[str, float] = {}
+        self.logged: dict[str, float] = {}
 
     def is_new(self, signature: str) -> bool:
-        """Whether it was not told of for so long."""
+        """Whether ``seconds`` have passed since this signature was last logged; notes it as logged."""
         now = time.monotonic()
-        if now - self.told.get(signature, -self.seconds) < self.seconds:
+        if now - self.logged.get(signature, -self.seconds) < self.seconds:
             return False
-        if len(self.told) >= self.most:
-            self.told.clear()
-        self.told[signature] = now
+        if len(self.logged) >= self.most:
+            self.logged.clear()
+        self.logged[signature] = now
         return True
 
 

@@ -1,4 +1,4 @@
-"""Results in Django's database, where a chord's part may be reported any number of times.
+"""Stores results in Django's database and counts each part of a chord once, however often it is reported.
 
 ``result_backend = "django_idempotent_tasks.results:DatabaseBackend"``. It needs django-celery-results,
 also in ``INSTALLED_APPS``, and uses its tables as they are.
@@ -28,9 +28,9 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 Counters = QuerySet[ChordCounter]
 
-#: How often a part's end is written whose transaction the database refuses.
+#: How often the end of a call is tried while the database refuses its transaction.
 TRIES = 3
-#: Results that one statement asks for: SQLite bounds a statement's parameters.
+#: How many results one statement reads: SQLite bounds a statement's parameters.
 BITE = 500
 
 
@@ -38,9 +38,9 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
     """django-celery-results, with each part of a chord counted once however often it ends.
 
     The result of a part, its count and the sending of the chord's body are one transaction: a worker
-    that dies inside it leaves the part unfinished, so that its message comes back and ends it again.
-    The body may be sent twice then, under the same task id. A body that cannot be sent, or a result
-    that cannot be stored, puts the message of a guarded part back instead of ending the chord.
+    that dies inside it leaves the part unfinished, so that its message comes back and ends the part again.
+    The body may be sent twice then, under the same task id. Where the body cannot be sent, or a result
+    cannot be stored, the message of a guarded part goes back to the queue and the chord does not end.
     """
 
     def mark_as_done(
@@ -51,24 +51,24 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
         store_result: bool = True,  # noqa: FBT001, FBT002  Celery's own
         state: str = states.SUCCESS,
     ) -> None:
-        """Store a result, and count it where it is a part of a chord."""
+        """Store a result, and count the call if it is a part of a chord."""
         mark = super().mark_as_done
-        _at_once(request, lambda: mark(task_id, result, request, store_result, state))
+        _in_one_transaction(request, lambda: mark(task_id, result, request, store_result, state))
 
     def mark_as_failure(self, task_id: Any, exc: Any, *args: Any, request: Any = None, **kwargs: Any) -> None:
-        """Store a failure, and count all that fails with it: the call, and what comes after in its chain."""
+        """Store a failure, and count all that fails with it: the call, and the rest of its chain."""
         mark = super().mark_as_failure
-        _at_once(request, lambda: mark(task_id, exc, *args, request=request, **kwargs))
+        _in_one_transaction(request, lambda: mark(task_id, exc, *args, request=request, **kwargs))
 
     def mark_as_revoked(
         self, task_id: Any, reason: Any = "", request: Any = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Store that a call was revoked, and count it where it is a part of a chord."""
+        """Store that a call was revoked, and count it if it is a part of a chord."""
         mark = super().mark_as_revoked
-        _at_once(request, lambda: mark(task_id, reason, request, *args, **kwargs))
+        _in_one_transaction(request, lambda: mark(task_id, reason, request, *args, **kwargs))
 
     def apply_chord(self, header_result_args: Any, body: Any, **_kwargs: Any) -> None:  # noqa: ARG002  Celery's
-        """Note how many parts a chord waits for; one that is sent again waits as before."""
+        """Write how many parts a chord waits for; a chord that is sent again keeps its count."""
         header = header_result_args
         if not isinstance(header, GroupResult):
             header = self.app.GroupResult(*header_result_args)
@@ -77,28 +77,28 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
         ChordCounter.objects.using(_alias()).get_or_create(group_id=header.id, defaults=waits)
 
     def on_chord_part_return(self, request: Any, state: str, result: Any, **_kwargs: Any) -> None:
-        """Count a part that has ended, and go on with the body after the last one.
+        """Count a part that has ended, and send the body after the last part.
 
         ``count`` is never more than the parts that are still to be reported, so that the true number
-        has to be asked for only where it seems to be used up.
+        is read only where the count seems to be used up.
         """
         task_id, group_id = request.id, request.group
         if not task_id or not group_id:
             return
         with transaction.atomic(using=_alias()):
             counter = _counter(group_id)
-            if request.ignore_result:  # the body needs it all the same
+            if request.ignore_result:  # the body needs the result all the same
                 self.store_result(task_id, result, state, request=request)
             if not counter.filter(count__gt=1).update(count=F("count") - 1):
-                self._ask_for_the_rest(counter, request)
+                self._end_if_complete(counter, request)
 
     def _store_result(self, task_id: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
         if not task_id:
-            logger.warning("A result without a task id is not stored: nobody could ask for it")
+            logger.warning("A result without a task id is not stored: nobody could read it")
             return result
         return super()._store_result(task_id, result, *args, **kwargs)
 
-    def _ask_for_the_rest(self, counter: Counters, request: Any) -> None:
+    def _end_if_complete(self, counter: Counters, request: Any) -> None:
         waiting = counter.select_for_update().first()
         if waiting is None:
             logger.debug("%s: its chord has ended", request.id)
@@ -137,7 +137,7 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
             self.chord_error_from_stack(body, ChordError(f"The body was not sent: {error!r}"))
 
     def _value(self, part: Any, ended: dict[str, TaskResult]) -> Any:
-        """A part's value; those of a group in a list. Raises ChordError for one that failed."""
+        """A part's value; a group's values in a list. Raises ChordError for a failed part."""
         if isinstance(part, GroupResult):
             return [self._value(child, ended) for child in part.results or []]
         row = ended[part.id]
@@ -149,7 +149,7 @@ class DatabaseBackend(StockBackend):  # type: ignore[misc]  # it has no types
 
 
 def _alias() -> str:
-    """The database that results are written to: a replica may not have them yet."""
+    """The database for results, also for reads: a replica may not have them yet."""
     return str(router.db_for_write(ChordCounter))
 
 
@@ -159,7 +159,7 @@ def _counter(group_id: str) -> Counters:
 
 
 def _leaves(result: Any) -> Iterator[str]:
-    """The ids of the calls whose ends a result waits for."""
+    """The ids of the calls that a result waits for."""
     if isinstance(result, GroupResult):
         for child in result.results or []:
             yield from _leaves(child)
@@ -168,7 +168,7 @@ def _leaves(result: Any) -> Iterator[str]:
 
 
 def _chords(request: Any) -> list[str]:
-    """The groups of the chords that an end of this call may be reported to."""
+    """The group ids of the chords that count the end of this call."""
     if request is None:
         return []
     found = [request.group] if request.chord else []
@@ -177,8 +177,8 @@ def _chords(request: Any) -> list[str]:
     return [*found, *(given.get("group_id") for given in options if "chord" in given)]
 
 
-def _at_once(request: Any, write: Callable[[], None]) -> None:
-    """Carry the end of a call out in one transaction, begun again while the database refuses it."""
+def _in_one_transaction(request: Any, write: Callable[[], None]) -> None:
+    """Write the end of a chord's part in one transaction, ``TRIES`` times while the database refuses it."""
     groups = _chords(request)
     if not groups:
         return write()
@@ -186,7 +186,7 @@ def _at_once(request: Any, write: Callable[[], None]) -> None:
     for left in reversed(range(TRIES)):
         try:
             with transaction.atomic(using=connection.alias):
-                # A write first: it locks the chord on every database before anything of it is read.
+                # First a write: on every database it locks the chord before it is read.
                 for group_id in groups:
                     _counter(group_id).update(count=F("count"))
                 return write()
@@ -207,7 +207,7 @@ def _give_up(request: Any, error: DatabaseError) -> NoReturn:
 
 
 def _runs_guarded() -> bool:
-    """Whether this is a guarded task's own process: delivered again, it ends the same without a run."""
+    """Whether a guarded task runs here: delivered again, it ends the same without another run."""
     task: Any = current_task
     return bool(task) and hasattr(task, "idempotency_policy") and not task.request.is_eager
 

@@ -1,4 +1,7 @@
-"""``celery beat -S django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler``."""
+"""The scheduler of ``celery beat``, of which any number may run: each occurrence is sent once.
+
+``celery beat -S django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler``
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,12 @@ from .beat.strangers import notice  # noqa: E402
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Seconds that one tick sends before it looks at its lease again.
+#: Seconds after which a tick stops sending, to renew its lease.
 LONGEST_TICK = 1.0
-#: Seconds of rest after an error, and until an entry that cannot be sent is tried again.
+#: Seconds to wait after an error; and the time until an entry that cannot be sent is tried again.
 REST = 2.0
 AGAIN = timedelta(seconds=30)
-#: Entries of one transaction, and its occurrences, whose number the store's locks bound.
+#: How many entries, and how many occurrences, one transaction holds: the store's locks bound the latter.
 BITE = 50
 MOST = 500
 
@@ -54,8 +57,8 @@ MOST = 500
 class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc]  # it ships no types
     """Start as many as you like: one leads, the others stand by, and each occurrence is sent once.
 
-    Leading is an economy. What keeps an occurrence single is its key: the periodic task and its
-    nominal time, claimed together with the cursor that the next time is computed from.
+    The lead only saves work. An occurrence is sent once because of its key: the periodic task and its
+    nominal time, written in one transaction with the cursor that the next time is computed from.
     """
 
     Entry = CursorEntry
@@ -73,20 +76,20 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         super().__init__(app, *args, **kwargs)
 
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
-        """Send what is due, if this beat leads; seconds until the next look. Never raises an error."""
+        """Send what is due if this beat leads; returns the seconds until the next tick. Never raises."""
         try:
             return min(self._tick(), float(self.max_interval))
         except DatabaseError as error:
             remedy = "is it migrated? " if isinstance(error, ProgrammingError) else ""
             logger.warning("Beat cannot use the database (%s); %sit goes on trying", error, remedy)
         except Exception:
-            logger.exception("A tick of beat failed; the next one begins anew")
+            logger.exception("A tick of beat failed; the next tick begins anew")
         self._leads, self._renew_at = False, 0.0
         get_store().connection.close()
         return REST
 
     def close(self) -> None:
-        """Hand the lead over at once. May be called in a signal handler, amid a statement of this process."""
+        """Give up the lead at once. A signal handler may call this, amid a statement of this process."""
         if self._leads or self._stands_by_until:
             duty = BEAT if self._leads else duty_of(self.holder)
             self._leads, self._stands_by_until = False, 0.0
@@ -94,14 +97,14 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
                 with get_store().side_connection() as store:
                     store.resign(duty, holder=self.holder)
             except DatabaseError:
-                logger.warning("Beat could not give up its lease; it is over within %d s", LEASE)
+                logger.warning("Beat could not give up its lease, which ends within %d s", LEASE)
         super().close()
 
     def setup_schedule(self) -> None:
-        """Nothing yet: the leader's first tick does it, which a database that is down only delays."""
+        """Do nothing yet: the leader's first tick does it, so that a database that is down only delays it."""
 
     def update_from_dict(self, mapping: dict[str, dict[str, Any]]) -> None:
-        """Of ``beat_schedule``; what an entry says in a place where nobody reads it is told of."""
+        """Write the entries of ``beat_schedule``; log words for our scheduler where it does not read them."""
         for name, entry in mapping.items():
             for problem in words.unread(entry):
                 logger.error("Entry %r of beat_schedule: %s", name, problem)
@@ -109,20 +112,20 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     @property
     def schedule(self) -> dict[str, CursorEntry]:
-        """The entries as they were read last, by name."""
+        """The entries as they were last read, by name."""
         return self._entries.by_name()
 
     def sync(self) -> None:
-        """Nothing is kept in memory that would have to be written."""
+        """Do nothing: this scheduler keeps nothing in memory that must be written."""
 
     def schedule_changed(self) -> bool:
-        """Whether the marker says that an entry was saved or deleted. Raises what the database raises."""
+        """Whether an entry was saved or deleted since the last call. Raises what the database raises."""
         before, self._marked_at = self._marked_at, self.Changes.last_change()
         return before != self._marked_at
 
     def _tick(self) -> float:
         store = get_store()
-        if not _answers(store):  # cut since the last tick
+        if not _answers(store):  # the connection was cut since the last tick
             store.connection.close()
         if not self._lead(store):
             self._stand_by(store)
@@ -139,7 +142,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         return min((self._due[0][0] - now).total_seconds(), PACE) if self._due else PACE
 
     def _lead(self, store: LedgerStore) -> bool:
-        """Take or renew the lease; the database's clock is read along with it."""
+        """Take or renew the lease, and read the database's clock."""
         now = time.monotonic()
         if self._leads and now < self._renew_at:
             return True
@@ -157,7 +160,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         return leads
 
     def _stand_by(self, store: LedgerStore) -> None:
-        """Say so now and then, for people."""
+        """Renew the row that shows people this standby."""
         now = time.monotonic()
         if now >= self._stands_by_until:
             note(store, holder=self.holder)
@@ -189,7 +192,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             self._push(entry)
 
     def _push(self, entry: CursorEntry, *, not_before: datetime | None = None) -> None:
-        """Into the heap by its next time; one that has none that can be computed must not stop the others."""
+        """Put an entry on the heap by its next time; set it aside if that time cannot be computed."""
         if not entry.model.enabled:
             self._entries.forget(entry)
             return
@@ -216,7 +219,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
             except Exception:
                 if not _answers(store):
                     raise
-                for work in some:  # one of them is to blame
+                for work in some:  # one of the entries is to blame
                     self._dispatch_alone(work, now, store)
 
     def _work_of(self, entry: CursorEntry, now: datetime, store: LedgerStore) -> Work | None:
@@ -234,7 +237,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
 
     def _dispatch(self, works: list[Work], now: datetime, store: LedgerStore) -> None:
         notice(store, since=self._led_since, now=now, ids=[work.entry.model.pk for work in works])
-        # By its name: instruments know beat by this method of Celery's.
+        # Through apply_entry: instruments know beat by this method of Celery's.
         dispatch(works, now=now, store=store, apply=lambda entry, to: self.apply_entry(entry, producer=to))
         for work in works:
             if work.written:
@@ -247,7 +250,7 @@ class SingleInstanceDatabaseScheduler(DatabaseScheduler):  # type: ignore[misc] 
         except Exception as error:
             if not _answers(store):
                 raise
-            logger.exception("Beat cannot write down %s; it tries again soon", work.entry.name)
+            logger.exception("Beat cannot record %s; it tries again soon", work.entry.name)
             soon = isinstance(error, OperationalError)  # a lock, most likely
             self._push(work.entry, not_before=now + (timedelta(seconds=REST) if soon else AGAIN))
 

@@ -5,14 +5,14 @@ to write its log lines.
 
 Arguments, each a keyword, ``sender`` is the task's name:
 
-* ``key_claimed``, ``key_completed``: ``claim`` (:class:`~.outcomes.Claim`).
+* ``key_claimed``, ``key_completed``: ``claim`` (:class:`~.ledger.values.Claim`).
 * ``key_failed``: ``claim``, ``error`` (the exception), ``state``.
-* ``dead_lettered``: ``call`` (:class:`~.outcomes.Call`), ``state`` (FAILED or REVIEW), ``failure``
-  (:class:`~.outcomes.Failure`); also of work whose worker was killed, which no exception tells of.
+* ``dead_lettered``: ``call`` (:class:`~.ledger.values.Call`), ``state`` (FAILED or REVIEW), ``failure``
+  (:class:`~.ledger.values.Failure`); also of work whose worker was killed, which no exception tells of.
 * ``redriven``: ``digest``, ``token``, ``task_id``, ``by`` (who asked for it).
 * ``key_taken_over``: ``claim``; the owner before it died or let its lease run out.
 * ``lease_lost``: ``claim``; this process owned it and no longer does.
-* ``duplicate_detected``: ``call`` (:class:`~.outcomes.Call`), ``reason``, ``holder`` (task id).
+* ``duplicate_detected``: ``call`` (:class:`~.ledger.values.Call`), ``reason``, ``holder`` (task id).
 * ``leader_changed``: ``name``, ``holder``; ``sender`` is None.
 """
 

@@ -9,8 +9,7 @@ from django.core.management import call_command
 from benchmarks.claims.tables import FEW, QUIET, Filled, execute, fill
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores import get_store
-from django_idempotent_tasks.models import DuplicateAttempt, FailedJob
-from django_idempotent_tasks.sweeper.hours import COUNTED
+from django_idempotent_tasks.models import COUNTED, DuplicateAttempt, FailedJob
 
 #: One key in fifty failed, one in two and a half thousand is live, one in fifty thousand is in review.
 FILL = """

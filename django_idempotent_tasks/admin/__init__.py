@@ -1,4 +1,4 @@
-"""The ledger in the Django admin: read-only lists, and actions with a reason that are logged."""
+"""Shows the ledger in the Django admin: read-only lists, and actions that ask for a reason and log it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that did not run: refused duplicates, and those whose key a later call has taken."""
+"""The pages of calls that did not run: refused duplicates, and calls whose key a later call has taken."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSALS = "django_idempotent_tasks_refusals"
 
 
 class CallAdmin(ReadOnlyAdmin):
-    """What lists of calls share."""
+    """The search that lists of calls share."""
 
     search_fields = ("task_id",)
     ordering = ("-id",)
@@ -49,7 +49,7 @@ class CallAdmin(ReadOnlyAdmin):
         return (found if by_digest is None or found.exists() else queryset.filter(by_digest)), False
 
     def named(self, rows: QuerySet[Any], term: str) -> Q:  # noqa: ARG002
-        """The rows of a task id."""
+        """The condition on rows of a task id."""
         return Q(task_id=term)
 
     @admin.display(description=_("task id"))
@@ -89,7 +89,7 @@ class DuplicateAttemptAdmin(CallAdmin):
         return [{"url": url, "label": gettext("By scope")}]
 
     def by_scope(self, request: HttpRequest) -> HttpResponse:
-        """How many were refused for each scope."""
+        """The page that counts refused calls by scope."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = {
@@ -115,17 +115,17 @@ class DuplicateAttemptAdmin(CallAdmin):
 
     @admin.display(description=_("reason"))
     def reason_shown(self, row: DuplicateAttempt) -> str:
-        """What became of it."""
+        """Why the duplicate was refused."""
         return cell(row.reason)
 
     @admin.display(description=_("place"))
     def place_shown(self, row: DuplicateAttempt) -> str:
-        """Where it was refused."""
+        """Whether the call was refused when it was sent or in a worker."""
         return cell(row.place)
 
     @admin.display(description=_("at"))
     def moment(self, row: DuplicateAttempt) -> str:
-        """When."""
+        """When the call was refused."""
         return at(row.at)
 
 
@@ -138,10 +138,10 @@ class AnsweredCallAdmin(CallAdmin):
 
     @admin.display(description=_("state"))
     def state_shown(self, row: AnsweredCall) -> str:
-        """How it ended."""
+        """How the call ended."""
         return state_word(row.state)
 
     @admin.display(description=_("kept until"))
     def until(self, row: AnsweredCall) -> str:
-        """When it is forgotten."""
+        """When the sweeper deletes the answer."""
         return at(row.due_at)

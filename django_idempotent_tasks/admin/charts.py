@@ -1,4 +1,4 @@
-"""Small charts as SVG, of hourly counts; the table beside them has the numbers."""
+"""Draws hourly counts as small SVG charts, and sums them for the table beside."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from django.db.models import Count as Counted
 from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
-from ..models import DEAD, HourlyCount, IdempotencyKey
+from ..models import COUNTED, DEAD, HourlyCount, IdempotencyKey
 from ..operations.counts import CAP, Count
 from ..states import State
-from ..sweeper.hours import COUNTED
 from .words.ledger import alias
 from .words.wording import shown
 
 WEEK = 7 * 24
 COLUMNS = ("succeeded", "failed", "duplicates", "crashes")
 WIDTH, HEIGHT = 336, 72
-#: Tasks in the table of the busiest.
+#: How many tasks the table of the busiest shows.
 BUSIEST = 10
 
 Hours = dict[datetime, dict[str, int]]
@@ -28,7 +27,7 @@ Hours = dict[datetime, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One hour, or some; places as text, for a decimal comma would break them."""
+    """One bar: an hour or several. Coordinates are text, since a localized decimal comma would break SVG."""
 
     x: str
     y: str
@@ -39,7 +38,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``summary`` says in words what the bars show."""
+    """A chart; ``summary`` says in words what its bars show."""
 
     title: str
     css: str
@@ -50,7 +49,7 @@ class Chart:
 
 
 def hours(now: datetime) -> Hours:
-    """The totals of each hour of the last week, by one statement; at most a week's hours."""
+    """The totals of each hour of the last week, by one statement."""
     since = _floor(now) - timedelta(hours=WEEK)
     found: Any = HourlyCount.objects.using(alias()).filter(hour__gte=since).order_by()
     rows = found.values("hour")
@@ -58,7 +57,7 @@ def hours(now: datetime) -> Hours:
 
 
 def busiest(now: datetime) -> list[dict[str, Any]]:
-    """The tasks with the most keys of 24 hours."""
+    """The tasks with the most keys in 24 hours."""
     rows: Any = HourlyCount.objects.using(alias()).filter(hour__gte=_floor(now) - timedelta(hours=24))
     sums = {f"total_{name}": Sum(name) for name in ("created", "succeeded", "failed", "duplicates")}
     found = (
@@ -78,7 +77,7 @@ def busiest(now: datetime) -> list[dict[str, Any]]:
 
 
 def this_hour(now: datetime) -> dict[str, Count]:
-    """The same of the hour that is not over, of the newest ``CAP`` keys."""
+    """The totals of the hour that is not over, counted from the newest ``CAP`` keys."""
     keys = IdempotencyKey.objects.using(alias()).filter(created_at__gte=_floor(now)).order_by("-created_at")
     found = keys.values("state", "duplicates", "crashes", "created_at")[: CAP + 1].aggregate(
         number=Counted("state"),
@@ -91,12 +90,12 @@ def this_hour(now: datetime) -> dict[str, Count]:
 
 
 def with_this_hour(full: Hours, now: datetime, current: dict[str, Count]) -> Hours:
-    """The full hours, and the one that is not over."""
+    """The full hours and the hour that is not over."""
     return full | {_floor(now): {kind: current[kind].number for kind in COLUMNS}}
 
 
 def totals(counted: Hours, now: datetime, current: dict[str, Count]) -> list[tuple[str, list[str]]]:
-    """Each kind in this hour, the last full one, and in 24 hours and 7 days, of which this is the last."""
+    """Each kind in this hour, in the last full hour, and in the 24 hours and 7 days up to now."""
     last = counted.get(_floor(now) - timedelta(hours=1), {})
     found = []
     for kind, name in _names().items():
@@ -106,7 +105,7 @@ def totals(counted: Hours, now: datetime, current: dict[str, Count]) -> list[tup
 
 
 def charts(counted: Hours, now: datetime) -> list[Chart]:
-    """Each kind over 24 hours and over 7 days, the hour that is not over in the last bar."""
+    """Each kind over 24 hours and over 7 days; the last bar has the hour that is not over."""
     styles = {"succeeded": "idem-good", "failed": "idem-ill", "duplicates": "idem-odd", "crashes": "idem-ill"}
     return [
         _chart(counted, now, kind, styles[kind], span, step)
@@ -116,14 +115,14 @@ def charts(counted: Hours, now: datetime) -> list[Chart]:
 
 
 def counted_words(counted: Hours, now: datetime) -> str:
-    """How fresh the counts are."""
+    """How fresh the counts are, in words."""
     if not counted:
         return _(
-            "No full hour has been counted yet, so this hour is all there is: the sweeper counts one when it"
-            " is over."
+            "The sweeper has counted no full hour yet, so only this hour is shown: it counts an hour when the"
+            " hour is over."
         )
     last = max(counted)
-    words = _("Counted up to %(last)s; an hour is counted once it is over, and once more an hour later.")
+    words = _("Counted up to %(last)s; the sweeper counts an hour when it is over, and again an hour later.")
     return words % {"last": f"{last + timedelta(hours=1):%Y-%m-%d %H:%M}"} if last < now else ""
 
 
@@ -169,7 +168,7 @@ def _bar(number: int, of: int, value: int, most: int, start: datetime) -> Bar:
 
 
 def _first(now: datetime, span: int) -> datetime:
-    """The first of so many hours, the last of which is not over."""
+    """The beginning of so many hours that end with the present one."""
     return _floor(now) - timedelta(hours=span - 1)
 
 

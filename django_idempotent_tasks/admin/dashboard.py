@@ -1,4 +1,4 @@
-"""The dashboard: first what needs a person, then what goes on."""
+"""The dashboard page: first what needs a person, then numbers, running keys and charts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext_lazy
+from django.utils.translation import gettext_lazy
 
 from ..models import Dashboard, HourlyCount, IdempotencyKey
 from ..operations.counts import Count
+from ..operations.findings import findings
 from ..operations.sentences import lease
-from ..operations.status import Status, findings, look
+from ..operations.status import Status, look
 from ..operations.text import since
 from ..states import State
 from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
@@ -30,11 +31,11 @@ from .words.progress import bar
 from .words.visible import key_of
 from .words.wording import at, cell, dotted, state_word
 
-#: Running keys that are listed.
+#: How many running keys are listed.
 SHOWN = 20
 NAME = "django_idempotent_tasks_dashboard"
 
-#: Which list shows what a finding is about.
+#: Which list shows what a finding is about; a finding without a list is no link.
 _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "expired_leases": ("idempotencykey", {"state": int(State.RUNNING)}),
     "pending_overdue": ("idempotencykey", {"state": int(State.PENDING)}),
@@ -48,67 +49,10 @@ _LISTS: dict[str, tuple[str, dict[str, int]]] = {
     "beat_stranger": ("beatcursor", {}),
 }
 
-#: What a finding says where its list is a link and not a command; the count decides between the two forms.
-_WORDS: dict[str, Any] = {
-    "no_leader": gettext_lazy(
-        "Nobody leads the sweeper: start a worker with SWEEPER = 'thread', or 'manage.py idem sweep'."
-    ),
-    "expired_leases": ngettext_lazy(
-        "%(count)s lease is over for more than a minute: nothing is stored to send again, or nobody sweeps.",
-        "%(count)s leases are over for more than a minute: nothing is stored to send again, or nobody"
-        " sweeps.",
-        "number",
-    ),
-    "pending_overdue": ngettext_lazy(
-        "%(count)s pending key is overdue: does a worker consume its queue, does the broker take messages?",
-        "%(count)s pending keys are overdue: does a worker consume their queue, does the broker take"
-        " messages?",
-        "number",
-    ),
-    "retry_overdue": ngettext_lazy(
-        "%(count)s retry is overdue: does a worker consume its queue, does the broker take messages?",
-        "%(count)s retries are overdue: does a worker consume their queue, does the broker take messages?",
-        "number",
-    ),
-    "failed": ngettext_lazy(
-        "%(count)s dead letter failed for good: redrive or discard it.",
-        "%(count)s dead letters failed for good: redrive or discard them.",
-        "number",
-    ),
-    "review": ngettext_lazy(
-        "%(count)s dead letter is in review: a person must say what became of it.",
-        "%(count)s dead letters are in review: a person must say what became of them.",
-        "number",
-    ),
-    "prune_behind": gettext_lazy(
-        "%(count)s keys are past their time for over a minute: the sweeper is behind with deleting them."
-    ),
-    "beat_no_leader": gettext_lazy(
-        "Nobody leads beat while periodic tasks are enabled: start one, 'manage.py idem beat'."
-    ),
-    "beat_overdue": ngettext_lazy(
-        "%(count)s periodic task is overdue for more than a minute: does beat run, and what does it log?",
-        "%(count)s periodic tasks are overdue for more than a minute: does beat run, and what does it log?",
-        "number",
-    ),
-    "beat_unreadable": ngettext_lazy(
-        "%(count)s periodic task cannot be read, so that beat sends nothing of it; the others go on.",
-        "%(count)s periodic tasks cannot be read, so that beat sends nothing of them; the others go on.",
-        "number",
-    ),
-    "beat_stranger": ngettext_lazy(
-        "%(count)s periodic task was also sent by an ordinary beat within a day, so that it ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
-        "%(count)s periodic tasks were also sent by an ordinary beat within a day, so that they ran twice:"
-        " stop every 'celery beat' that runs without our scheduler.",
-        "number",
-    ),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number, perhaps a link."""
+    """One number of the dashboard, perhaps with a link."""
 
     label: str
     value: str
@@ -117,7 +61,7 @@ class Tile:
 
 @admin.register(HourlyCount)
 class HourlyCountAdmin(ReadOnlyAdmin):
-    """Totals of an hour."""
+    """The list of hourly totals."""
 
     list_display = ("when", "task_shown", "created", "succeeded", "failed", "duplicates", "crashes")
     list_filter = ()
@@ -126,21 +70,21 @@ class HourlyCountAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("hour"))
     def when(self, row: HourlyCount) -> str:
-        """Its beginning."""
+        """The beginning of the hour."""
         return at(row.hour)
 
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: HourlyCount) -> str:
-        """The task's full name; empty: the hour was counted."""
+        """The task's full name; the row without one says that the hour was counted."""
         return dotted(row.task) if row.task else "-"
 
 
 @admin.register(Dashboard)
 class DashboardAdmin(ReadOnlyAdmin):
-    """One page in the place of a list."""
+    """The dashboard: one page where other models have a list."""
 
     def get_urls(self) -> list[Any]:
-        """The page by its own name, and by that which the admin's menu asks for."""
+        """The page under its own name, and under the name that the admin's menu uses."""
         view = self.admin_site.admin_view(self.dashboard)
         return [path("", view, name=NAME), path("", view, name=f"{NAME}_changelist")]
 
@@ -148,7 +92,7 @@ class DashboardAdmin(ReadOnlyAdmin):
         return has(request, "view_idempotencykey")
 
     def dashboard(self, request: HttpRequest) -> HttpResponse:
-        """The page; for those who may see keys."""
+        """The page, for people who may see keys."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         seen, moment = look(store()), now(request)
@@ -173,13 +117,7 @@ class DashboardAdmin(ReadOnlyAdmin):
 
 
 def _findings(request: HttpRequest, seen: Status) -> list[dict[str, str]]:
-    return [
-        {
-            "text": _WORDS[each.name] % {"count": each.count, "number": each.count.number},
-            "url": _list_of(request, each.name),
-        }
-        for each in findings(seen)
-    ]
+    return [{"text": each.sentence, "url": _list_of(request, each.name)} for each in findings(seen)]
 
 
 def _list_of(request: HttpRequest, name: str) -> str:
@@ -200,27 +138,27 @@ def _tiles(request: HttpRequest, seen: Status) -> list[Tile]:
     return [
         *states,
         Tile(_("oldest pending"), _("none") if oldest is None else since(oldest, seen.now)),
-        Tile(_("relay lag: what is due and not sent"), _lag(seen)),
+        Tile(_("relay lag: how long due messages wait to be sent"), _lag(seen)),
         Tile(_("sweeper"), _leads(seen.is_led)),
         *_beat_tiles(request, seen),
     ]
 
 
 def _of_state(request: HttpRequest, seen: Status, state: State) -> list[Tile]:
-    """One number; of FAILED keys two, for the discarded ones wait for nobody."""
+    """One tile for a state; for FAILED two, because discarded keys wait for nobody."""
     every = seen.count(state)
     if state is not State.FAILED:
         return [Tile(state_word(state), str(every), _list(request, "idempotencykey", {"state": int(state)}))]
     kept = seen.count(state, "kept")
-    put_away = Count(every.number - kept.number, every.is_bound)
+    discarded = Count(every.number - kept.number, every.is_bound)
     return [
         Tile(_("failed, to be decided"), str(kept), _list(request, "deadletter", {"state": int(state)})),
-        Tile(_("failed and discarded"), str(put_away), _list(request, "deadletter", {"discarded": 1})),
+        Tile(_("failed and discarded"), str(discarded), _list(request, "deadletter", {"discarded": 1})),
     ]
 
 
 def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
-    """The way to the periodic runs; without beat there are none."""
+    """The tile that leads to the periodic runs; none without beat."""
     if seen.beat is None:
         return []
     return [
@@ -228,12 +166,12 @@ def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
     ]
 
 
-def _leads(is_led: bool) -> str:  # noqa: FBT001  a word for each
+def _leads(is_led: bool) -> str:  # noqa: FBT001  one word for each value
     return _("has a leader") if is_led else _("no leader")
 
 
 def _lag(seen: Status) -> str:
-    """How long the row that is due first has waited to be sent."""
+    """How long the key that was due first has waited to be sent."""
     keys = IdempotencyKey.objects.using(alias())
     due = [
         keys.filter(state=state, due_at__lte=seen.now)

@@ -1,9 +1,10 @@
-"""Dead letters: what failed for good, grouped by error, and what people decide about them."""
+"""The pages of dead letters: the list grouped by error, and one dead letter with its decisions."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -16,12 +17,12 @@ from ..identity.text import public_text
 from ..ledger.encoding import decode_error, error_parts
 from ..models import DeadLetter, FailedJob
 from ..operations import dead_letters
+from ..operations.groups import Signature, by_age
 from ..operations.redaction import call_text
 from ..operations.sentences import what_next
 from .actions.decisions import Discard, Redrive, Resolve
 from .actions.many import VERBS, Verb, ask_picked, matching
 from .actions.matching import is_of_discarded
-from .groups import groups
 from .keys import facts
 from .lists import waiting
 from .lists.filters import (
@@ -43,10 +44,13 @@ from .words.timeline import failures, timeline
 from .words.visible import description_of
 from .words.wording import at, block, category_word, cell, dotted, shown, state_word
 
+#: The choices of the filter "ended" that a group counts.
+_AGES = ("1h", "24h", "7d")
+
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnlyAdmin):
-    """Keys in FAILED or REVIEW that nobody has discarded; with a filter those that somebody has."""
+    """Keys in FAILED or REVIEW that nobody has discarded; a filter shows the discarded ones."""
 
     list_display = (
         "key",
@@ -82,12 +86,12 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return waiting.discarded() if is_of_discarded(request) else waiting.dead_letters()
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """What was discarded keeps its page, whichever list it is asked for from."""
+        """A discarded dead letter keeps its page, whichever list links to it."""
         found = super().get_object(request, object_id, from_field)
         return waiting.discarded_one(object_id) if found is None else found
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
-        """What the index does not hold is looked for among those that ended last, wherever they lie."""
+        """A filter without an index reads the rows that ended last."""
         if is_of_discarded(request) and not request.GET.get("q"):
             return waiting.newest_discarded(rows, self.looked_at)
         if not equal.keys() - {"signature"} or request.GET.get("q"):
@@ -112,7 +116,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return view
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Those that this person may take; what was discarded is decided about one by one."""
+        """The actions that this person may take; discarded dead letters are decided one by one."""
         found = {} if is_of_discarded(request) else super().get_actions(request)
         for verb in VERBS:
             if not verb.is_allowed(request):
@@ -121,16 +125,16 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.action(description=gettext_lazy("Redrive the picked ones …"))
     def redrive_picked(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse:
-        """Ask."""
+        """Ask whether to redrive them."""
         return self._ask(request, queryset, VERBS[0])
 
     @admin.action(description=gettext_lazy("Discard the picked ones …"))
     def discard_picked(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse:
-        """Ask."""
+        """Ask whether to discard them."""
         return self._ask(request, queryset, VERBS[1])
 
     def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: Verb) -> HttpResponse:
-        """Across pages it is all that match, whoever was picked."""
+        """Ask about the picked rows; where a person selects across pages, about all that match."""
         if request.POST.get("select_across") == "1":
             return HttpResponseRedirect(self._many_url(request, verb))
         return ask_picked(self, request, verb, list(queryset.only("digest", "token", "task", "key_text")))
@@ -153,7 +157,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         is_grouped = request.method == "GET" and not is_of_discarded(request)
-        own = {"groups": groups(now(request))} if is_grouped and self.has_view_permission(request) else {}
+        own = {"groups": _groups(request)} if is_grouped and self.has_view_permission(request) else {}
         return super().changelist_view(request, own | (extra_context or {}))
 
     def get_search_results(
@@ -165,7 +169,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
 
     def base_url(self) -> str:
-        """The list without a filter."""
+        """The address of the list without a filter."""
         name = "admin:django_idempotent_tasks_deadletter_changelist"
         return reverse(name, current_app=self.admin_site.name)
 
@@ -176,7 +180,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("key"))
     def key_hidden(self, row: DeadLetter) -> str:
-        """The key for who may not see arguments."""
+        """The key for people who may not see arguments."""
         return cell(public_text(row.key_text, row.digest))
 
     @admin.display(description=gettext_lazy("task"))
@@ -201,17 +205,17 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("last error"))
     def error(self, row: DeadLetter) -> str:
-        """Class and message."""
+        """The error's class and message."""
         return dotted(decode_error(row.result))
 
     @admin.display(description=gettext_lazy("last error"))
     def error_hidden(self, row: DeadLetter) -> str:
-        """The class alone, for who may not see tracebacks."""
+        """The error's class alone, for people who may not see tracebacks."""
         return dotted(error_parts(row.result)[0])
 
     @admin.display(description=gettext_lazy("ended"))
     def ended(self, row: DeadLetter) -> str:
-        """When."""
+        """When the key ended."""
         return "-" if row.finished_at is None else at(row.finished_at)
 
     def page(self, request: HttpRequest, row: DeadLetter) -> dict[str, Any]:
@@ -241,3 +245,21 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
 def _many_name(verb: Verb) -> str:
     return f"django_idempotent_tasks_deadletter_{verb.slug}_many"
+
+
+def _groups(request: HttpRequest) -> dict[str, Any]:
+    """The most frequent errors, with counts by age; each count has the query of the list that shows it."""
+    found, is_all = by_age(alias(), now(request))
+    return {"rows": [_group(each) for each in found], "is_all": is_all}
+
+
+def _group(each: Signature) -> dict[str, Any]:
+    every = urlencode({"signature": each.signature})
+    cells = [
+        (number, urlencode({"signature": each.signature, "ended": age}))
+        for age, number in zip(_AGES, each.ages, strict=True)
+    ]
+    error, task = (
+        (each.signature, "") if each.last is None else (dotted(each.last.error), dotted(each.last.task))
+    )
+    return {"error": error, "task": task, "query": every, "cells": [*cells, (each.count, every)]}

@@ -1,4 +1,4 @@
-"""Failed jobs: every failed attempt, with its error, and for plain tasks what it takes to run them again."""
+"""The pages of failed jobs: each failed attempt with its error; a plain task's can be run again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .words.wording import ago, at, block, category_word, cell, dotted, shown, s
 
 @admin.register(FailedJob)
 class FailedJobAdmin(ReadOnlyAdmin):
-    """One row a failed attempt."""
+    """The list of failed jobs, one row for each failed attempt."""
 
     list_display = (
         "moment",
@@ -65,7 +65,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
         return (found if found.exists() else queryset.filter(_of_digest(term))), False
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
-        """A signature alone has an index."""
+        """A filter by signature alone has an index."""
         is_bounded = request.GET.get("q") or not equal.keys() - {"signature"}
         return Windowed(rows, is_all=True) if is_bounded else newest(rows, "at")
 
@@ -86,7 +86,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("key"))
     def key_hidden(self, row: FailedJob) -> str:
-        """The key for who may not see arguments."""
+        """The key for people who may not see arguments."""
         is_plain = row.key_text is None or row.digest is None
         return cell(None if is_plain else public_text(str(row.key_text), cast("UUID", row.digest)))
 
@@ -97,7 +97,7 @@ class FailedJobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("went to"))
     def went_to(self, row: FailedJob) -> str:
-        """Where the attempt left its key."""
+        """The state that the attempt left its key in."""
         return state_word(row.state)
 
     @admin.display(description=gettext_lazy("category"))
@@ -139,7 +139,7 @@ def _facts(request: HttpRequest, row: FailedJob, moment: Any) -> list[tuple[str,
 
 
 def _key_url(request: HttpRequest, row: FailedJob) -> str:
-    """The page of its key, where there still is one and this person may see it."""
+    """The address of the key's page; empty if the key is gone or this person may not see it."""
     if row.digest is None or not has(request, "view_idempotencykey"):
         return ""
     keys = IdempotencyKey.objects.using(alias())

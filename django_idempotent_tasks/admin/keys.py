@@ -1,4 +1,4 @@
-"""Keys: which there are, who holds them, why a call was not run, and what happens next."""
+"""The pages of keys: the list, and one key with its holder, why a call was not run, and what comes next."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Facts = list[tuple[str, str]]
 
 @admin.register(IdempotencyKey)
 class IdempotencyKeyAdmin(ReadOnlyAdmin):
-    """The ledger."""
+    """The list of all keys."""
 
     list_display = ("key", "state_shown", "task_shown", "scope_shown", "attempts", "duplicates", "age")
     list_filter = (StateFilter, MadeFilter, TaskFilter, ScopeFilter)
@@ -74,12 +74,12 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("key"))
     def key_hidden(self, row: IdempotencyKey) -> str:
-        """The key for who may not see arguments."""
+        """The key for people who may not see arguments."""
         return cell(public_text(row.key_text, row.digest))
 
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: IdempotencyKey) -> str:
-        """The state in a word, of what runs also how far it is."""
+        """The state in a word; of a running key also its progress."""
         return state_and_progress(row)
 
     @admin.display(description=gettext_lazy("task"))
@@ -94,7 +94,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("made"))
     def age(self, row: IdempotencyKey) -> str:
-        """When it was made."""
+        """When the key was made."""
         return at(row.created_at)
 
     def page(self, request: HttpRequest, row: IdempotencyKey) -> dict[str, Any]:
@@ -120,14 +120,14 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
 
 
 def _letter_url(request: HttpRequest, row: IdempotencyKey) -> str:
-    """Where a person decides about it, if it is for one and this one may look."""
+    """The address of the dead letter's page; empty without one, or without the permission to see it."""
     if row.state not in DEAD or not has(request, "view_deadletter"):
         return ""
     return reverse("admin:django_idempotent_tasks_deadletter_change", args=[row.pk])
 
 
 def facts(request: HttpRequest, row: IdempotencyKey, moment: Any) -> Facts:
-    """What the row says, for people."""
+    """The facts of a key in words, for its page and for that of its dead letter."""
     held = row.state == State.RUNNING
     found = [
         (_("state"), state_word(row.state)),

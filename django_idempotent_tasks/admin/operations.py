@@ -1,4 +1,4 @@
-"""Redrive operations: how far they are, who asked for them and why, and a way to stop them."""
+"""The pages of redrive operations: how far each is, who began it and why, and the action that stops it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from django.utils.translation import gettext_lazy, gettext_noop
 
 from ..models import OperationState, RedriveOperation
 from ..operations import redrives
-from ..operations.counts import CAP, capped
 from ..operations.dead_letters import DONE, Decision
-from ..operations.selection import Selection
+from ..operations.redrives import words_of
 from .actions.audit import who
 from .actions.question import Question, ReasonForm
 from .actions.row import RowAction
-from .lists.window import number
 from .page import ReadOnlyAdmin
 from .words.ledger import alias, now
 from .words.wording import ago, at, cell, shown
 
 
 class Stop(RowAction):
-    """Where it is; what was redriven stays so."""
+    """Stops an operation; what it has redriven stays redriven."""
 
     slug = "stop"
     label = gettext_lazy("Stop it")
@@ -39,7 +37,7 @@ class Stop(RowAction):
         return _("It has ended: %(state)s%(by)s.") % {"state": _state(row), "by": by}
 
     def question(self, request: HttpRequest, row: RedriveOperation) -> Question:  # noqa: ARG002
-        lines = [_("It ends where it is; what it has redriven stays so.")]
+        lines = [_("The redrive ends here; the calls that it has redriven stay redriven.")]
         facts = [
             (_("redriven"), f"{row.redriven:,}"),
             (_("of"), f"{row.total:,}"),
@@ -55,8 +53,9 @@ class Stop(RowAction):
     def as_seen(self, row: Any, mark: str) -> Any:  # noqa: ARG002
         return row
 
-    def carry_out(self, request: HttpRequest, row: RedriveOperation, form: ReasonForm) -> Decision:  # noqa: ARG002
-        if redrives.stop(row, by=who(request), alias=alias()):
+    def carry_out(self, request: HttpRequest, row: RedriveOperation, form: ReasonForm) -> Decision:
+        reason = form.cleaned_data["reason"]
+        if redrives.stop(row, by=who(request), reason=reason, alias=alias()):
             return DONE
         row.refresh_from_db()
         return Decision(done=False, problem=self.unfit(row))
@@ -67,7 +66,7 @@ class Stop(RowAction):
 
 @admin.register(RedriveOperation)
 class RedriveOperationAdmin(ReadOnlyAdmin):
-    """Redrives of many."""
+    """The list of redrive operations."""
 
     list_display = ("begun", "progress", "state_shown", "who", "why", "which", "rate_shown")
     list_filter = ()
@@ -77,12 +76,12 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("begun"))
     def begun(self, row: RedriveOperation) -> str:
-        """When."""
+        """When a person began it."""
         return at(row.created_at)
 
     @admin.display(description=gettext_lazy("progress"))
     def progress(self, row: RedriveOperation) -> str:
-        """A bar and its numbers."""
+        """How far it is, as a bar with numbers."""
         return bar(row)
 
     @admin.display(description=gettext_lazy("state"))
@@ -93,26 +92,27 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("asked for by"))
     def who(self, row: RedriveOperation) -> str:
-        """A person."""
+        """Who began it."""
         return cell(row.created_by)
 
     @admin.display(description=gettext_lazy("reason"))
     def why(self, row: RedriveOperation) -> str:
-        """In their words."""
+        """Why, in that person's words."""
         return cell(row.reason)
 
     @admin.display(description=gettext_lazy("which"))
     def which(self, row: RedriveOperation) -> str:
-        """The selection."""
+        """Which dead letters it is for."""
         return cell(words_of(row))
 
     @admin.display(description=gettext_lazy("rate"))
     def rate_shown(self, row: RedriveOperation) -> str:
-        """Keys a second."""
-        return _("as fast as it goes") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
+        """At most how many keys a second."""
+        return _("no limit") if row.rate is None else _("%(rate)s a second") % {"rate": row.rate}
 
     def page(self, request: HttpRequest, row: RedriveOperation) -> dict[str, Any]:
-        moment = now(request)
+        moment, found = now(request), redrives.dead_again(row, alias=alias())
+        again = "-" if found is None else str(found)
         facts = [
             (_("state"), self.state_shown(row)),
             (_("asked for by"), shown(row.created_by)),
@@ -124,21 +124,13 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
             (_("redriven"), f"{row.redriven:,}"),
             (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
             (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
-            (_("dead letters that fit and ended since it began: what failed again"), _again(row)),
+            (_("dead letters that fit and ended since it began: what failed again"), again),
         ]
         return {"facts": facts, "bar": bar(row)}
 
 
-def _again(row: RedriveOperation) -> str:
-    try:
-        found = number(redrives.again(row, alias=alias()), CAP + 1)
-    except ValueError:
-        return "-"
-    return str(capped(found))
-
-
 def bar(row: RedriveOperation) -> str:
-    """Progress without a script."""
+    """A bar that needs no script."""
     done = row.redriven + row.skipped
     label = f"{done:,} / {row.total:,}"
     return format_html(
@@ -150,17 +142,9 @@ def bar(row: RedriveOperation) -> str:
     )
 
 
-#: For translators: what the model calls them.
+#: For translators: the names of the states, as the model has them.
 _STATES = (gettext_noop("running"), gettext_noop("done"), gettext_noop("stopped"))
 
 
 def _state(row: RedriveOperation) -> str:
     return _(str(row.get_state_display()))
-
-
-def words_of(row: RedriveOperation) -> str:
-    """What it redrives, in words."""
-    try:
-        return Selection.decode(row.selection).words()
-    except (ValueError, TypeError):
-        return _("not readable")

@@ -1,4 +1,4 @@
-"""What all lists share: rows that no form can change, no full COUNT, and pages that show text as text."""
+"""The base of all pages: read-only rows, no count of a whole table, every text shown as text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from ..operations.search import WINDOW
 from ..operations.selection import NOT_IN_A_COLUMN
 from .actions.row import RowAction, act
 from .lists.filters import EqualFilter
-from .lists.paging import CappedPaginator
-from .lists.window import Windowed
+from .lists.window import CappedPaginator, Windowed
 from .permissions import has
 from .words.ledger import alias
 from .words.wording import shown
@@ -33,8 +32,8 @@ from .words.wording import shown
 STYLE = "django_idempotent_tasks/admin.css"
 
 
-class _Named:
-    """A row for a template that prints it; what a theme's template asks of a model, its row answers."""
+class _HarmlessRow:
+    """A row whose ``str()`` is made harmless, for templates that print it; other attributes are the row's."""
 
     def __init__(self, row: Any) -> None:
         self._row, self._name = row, shown(row)
@@ -47,7 +46,7 @@ class _Named:
 
 
 class BoundedChangeList(ChangeList):
-    """A list whose filters look at a bounded number of rows; ``is_all`` says whether it was all."""
+    """A list whose filters read a bounded number of rows; ``is_all``: these were all rows."""
 
     is_all = True
 
@@ -70,23 +69,23 @@ class BoundedChangeList(ChangeList):
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs only
-    """Rows change by transitions only, never by a form."""
+    """A page whose rows change by transitions of the ledger only, never by a form."""
 
     show_full_result_count = False
     list_max_show_all = 0
     paginator = CappedPaginator
     sortable_by = ()
-    #: Facets would count every choice.
+    #: Off, since facets count every choice.
     show_facets = admin.ShowFacets.NEVER
-    #: Columns that a list does not read.
+    #: Long columns, which a list does not read.
     long_columns: tuple[str, ...] = ()
-    #: Columns by the permission to see their values.
+    #: Columns with the permission that shows their values.
     hidden_columns: Mapping[str, str] = MappingProxyType({})
-    #: Rows that a filter without an index looks at.
+    #: How many rows a filter without an index reads.
     looked_at = WINDOW
     #: The template of one row's page; its context comes from :meth:`page`. Without one: the list only.
     page_template = ""
-    #: What a person can do with one row.
+    #: The actions of a person on one row.
     row_actions: tuple[type[RowAction], ...] = ()
 
     class Media:
@@ -105,7 +104,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return super().get_queryset(request).using(alias())
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        """Columns with what a person may not see are replaced by those that hide it."""
+        """The columns; one that this person may not see is replaced by its ``_hidden`` twin."""
         shown_to = {name for name, permission in self.hidden_columns.items() if not has(request, permission)}
         return [f"{name}_hidden" if name in shown_to else str(name) for name in self.list_display]
 
@@ -113,16 +112,16 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return BoundedChangeList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
-        """Only what the list's own filters ask for."""
+        """Only the parameters of the list's own filters."""
         filters: Any = self.list_filter
         return lookup in {each.parameter_name for each in filters}
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:  # noqa: ARG002
-        """The rows that are looked at for what equals these values."""
+        """The rows that a filter by these values reads."""
         return Windowed(rows, is_all=True)
 
     def first_rows(self, rows: QuerySet[Any], end: int) -> QuerySet[Any]:  # noqa: ARG002
-        """Rows in their order, of which no more than ``end`` are read."""
+        """The rows in their order, at least the first ``end``: a subclass reads fewer than all."""
         return rows
 
     def get_urls(self) -> list[Any]:
@@ -150,7 +149,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         form_url: str = "",  # noqa: ARG002
         extra_context: Any = None,
     ) -> HttpResponse:
-        """One row's page; there is nothing to post to it. Django's own would show every column as it is."""
+        """One row's page, for GET only. Django's own page would show every column as it is."""
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
         if not self.page_template:
@@ -165,22 +164,24 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return TemplateResponse(request, self.page_template, context)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Django's own page of the log, under a name in which nothing acts."""
+        """Django's own page of the row's log entries, with a harmless title."""
         row = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, row):  # before anybody learns whether it is there
+        if not self.has_view_permission(request, row):  # first, so that nobody learns whether the row exists
             raise PermissionDenied
         if row is None:
             return self.missing(request)
-        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _Named(row)}
+        own = {"title": _("History: %(row)s") % {"row": shown(row)}, "object": _HarmlessRow(row)}
         return super().history_view(request, object_id, own | (extra_context or {}))
 
     def missing(self, request: HttpRequest) -> HttpResponse:
-        """There is no such row in this list (any more)."""
-        messages.warning(request, _("It is not in this list any more: it was pruned, or has moved on."))
+        """The answer where this list does not have the row (any more)."""
+        messages.warning(
+            request, _("This list does not have the row any more: it was pruned, or has moved on.")
+        )
         return HttpResponseRedirect(self.list_url(request))
 
     def page(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What a row's page shows."""
+        """The context of one row's page."""
         raise NotImplementedError
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -188,11 +189,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return super().changelist_view(request, own | (extra_context or {}))
 
     def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:  # noqa: ARG002
-        """What a person can do with all rows that match."""
+        """Links to the actions on all rows that match."""
         return []
 
     def context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What every page of a row needs."""
+        """The context that every page of a row needs."""
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -205,7 +206,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         }
 
     def list_url(self, request: HttpRequest) -> str:
-        """The list, with the filters that were set when the row was opened."""
+        """The address of the list, with the filters that were set when the row was opened."""
         url = reverse(
             f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist", current_app=self.admin_site.name
         )
@@ -213,7 +214,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         return f"{url}?{iri_to_uri(kept)}" if kept else url
 
     def _links(self, request: HttpRequest, row: Any) -> list[dict[str, str]]:
-        """The actions that this person can take now."""
+        """Links to the actions that this person can take on the row now."""
         query = request.GET.urlencode()
         found = []
         for action in (kind() for kind in self.row_actions):
@@ -228,7 +229,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
 
     @admin.display(description="")
     def action_checkbox(self, obj: Any) -> SafeString:
-        """As Django's own, with a label in which nothing acts."""
+        """Django's own checkbox, with a harmless label."""
         label = _("Select %(row)s for an action") % {"row": shown(obj)}
         box = forms.CheckboxInput({"class": "action-select", "aria-label": label}, lambda _value: False)
         return box.render(helpers.ACTION_CHECKBOX_NAME, str(obj.pk))

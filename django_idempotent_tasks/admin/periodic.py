@@ -1,4 +1,4 @@
-"""Periodic runs: which beat leads, what comes next, what ran, what was missed, and a run by hand."""
+"""The pages of periodic runs: which beat leads, and for each entry what ran, was missed and comes next."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .words.entries import Occurrences, next_words, passed_over_words, schedule_
 from .words.ledger import alias, now, store
 from .words.wording import at, cell, shown
 
-#: Entries of a page, and occurrences that are shown of each there.
+#: How many entries a page shows, and how many occurrences of each.
 PAGE, LAST = 50, 3
 #: The last page that is shown.
 PAGES = 1000
 
 
 class BeatCursorAdmin(ReadOnlyAdmin):
-    """The periodic tasks of django-celery-beat, as our beat sees them."""
+    """The periodic tasks of django-celery-beat, as the beat of this package sees them."""
 
     list_filter = ()
     page_template = "admin/django_idempotent_tasks/periodic_run.html"
@@ -51,7 +51,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
         return row
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """The page; there is nothing to post to it."""
+        """The list, for GET only."""
         if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
             raise PermissionDenied
         number, problem = _page_number(request), beat_problem()
@@ -122,7 +122,7 @@ class BeatCursorAdmin(ReadOnlyAdmin):
 
 
 def register(site: admin.AdminSite) -> None:
-    """Where django-celery-beat is installed; else there is nothing to show."""
+    """Add the pages to an admin site if django-celery-beat is installed."""
     if apps.is_installed(BEAT_APP):
         site.register(BeatCursor, BeatCursorAdmin)
 
@@ -138,7 +138,7 @@ def _page_number(request: HttpRequest) -> int:
 
 
 def _leaders(seen: Overview) -> list[dict[str, str]]:
-    """Who leads, or did last, and who would take over."""
+    """Who leads or led last, and who stands by to take over."""
     if seen.leader is None:
         return []
     ended = None if seen.is_led else seen.leader.expires_at
@@ -162,7 +162,7 @@ def _leaders(seen: Overview) -> list[dict[str, str]]:
 
 
 def _edit_url(request: HttpRequest, task: Any) -> str:
-    """Django-celery-beat's own form, for those who may open it."""
+    """The address of django-celery-beat's own form; empty for people who may not open it."""
     names = [f"{BEAT_APP}.{kind}_periodictask" for kind in ("view", "change")]
     if not any(request.user.has_perm(name) for name in names):
         return ""

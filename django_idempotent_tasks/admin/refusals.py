@@ -1,4 +1,4 @@
-"""Who asked again for what was there: refused duplicates by scope, so that their cost has a name."""
+"""Counts refused duplicates by scope: which tenants send the same call again, and when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .lists.filters import AGES, age_of
 from .words.ledger import alias, now
 from .words.wording import ago, cell
 
-#: Scopes that are listed, those with the most refused calls first.
+#: How many scopes are listed, those with the most refused calls first.
 SHOWN = 100
 
 _SINCE = ("1h", "24h", "7d")
@@ -28,7 +28,7 @@ _REASONS = (IN_PROGRESS, COMPLETED, FAILED, IN_REVIEW)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One scope."""
+    """The numbers of one scope."""
 
     scope: str
     url: str
@@ -39,11 +39,11 @@ class Line:
 
 
 def refusals(request: HttpRequest) -> dict[str, Any]:
-    """What the page shows. Looks at the newest rows by the primary key, at no others."""
+    """The context of the page. Reads only the newest rows, by the primary key."""
     moment = now(request)
     since = request.GET.get("since", "")
     rows = _looked_at(since, moment)
-    # All the same for "more": the group after the last that is shown.
+    # One group more than is shown tells whether there are more.
     found = list(_by_scope(rows)[: SHOWN + 1])
     oldest = rows.aggregate(oldest=Min("at"))["oldest"]
     return {
@@ -54,7 +54,7 @@ def refusals(request: HttpRequest) -> dict[str, Any]:
         "window": f"{WINDOW:,}",
         "oldest": ago(oldest, moment),
         "columns": [
-            _("while it was worked on"),
+            _("while it ran or waited"),
             _("after it was done"),
             _("after it had failed"),
             _("in review"),
@@ -80,7 +80,7 @@ def _by_scope(rows: QuerySet[DuplicateAttempt]) -> Any:
 def _line(group: dict[str, Any], moment: datetime) -> Line:
     scope = group["scope"]
     url = ""
-    if scope:  # the list's filter cannot ask for none
+    if scope:  # the list's filter cannot ask for an empty scope
         changelist = reverse("admin:django_idempotent_tasks_duplicateattempt_changelist")
         url = f"{changelist}?{urlencode({'scope': scope})}"
     numbers = [group[name] for name in _REASONS]
@@ -88,5 +88,5 @@ def _line(group: dict[str, Any], moment: datetime) -> Line:
 
 
 def _choice(name: str, chosen: str) -> dict[str, Any]:
-    words = AGES[name][1] if name else _("all that are looked at")
+    words = AGES[name][1] if name else _("all of them")
     return {"query": urlencode({"since": name}), "words": words, "is_chosen": name == chosen}

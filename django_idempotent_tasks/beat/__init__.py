@@ -1,1 +1,1 @@
-"""Beat as a claim: each occurrence of a periodic task is a key, so any number of beats may run."""
+"""Sends periodic tasks: each occurrence is a key, so that any number of beats may run."""

@@ -1,7 +1,8 @@
-"""An occurrence that a person asks for: now, beside the schedule, and never beside another one."""
+"""Runs a periodic task now, at a person's wish, unless an occurrence of it waits or runs."""
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ from django.db import DatabaseError, transaction
 from django_celery_beat.models import PeriodicTask
 
 from ..exceptions import ConfigurationError
+from ..identity.text import harmless
 from ..ledger.moments import database_now, exact
 from ..ledger.stores import LedgerStore
 from ..models import BeatCursor, IdempotencyKey
@@ -25,28 +27,35 @@ from .readable import problem_of
 from .recent import Past, decode, encode
 from .stamps import BrokenTransaction, send, stamped
 
+logger = logging.getLogger("django_idempotent_tasks")
+
 
 def unfinished(cursor: BeatCursor, *, alias: str) -> IdempotencyKey | None:
-    """An occurrence of the entry that waits or runs: the one that began first. A bounded look."""
+    """The oldest occurrence of the entry that waits or runs, among those that the cursor keeps."""
     digests = [each.digest for each in decode(cursor.recent)]
     keys = IdempotencyKey.objects.using(alias).filter(digest__in=digests, state__in=LIVE)
     return keys.defer("message", "result").order_by("created_at").first()
 
 
-def run_now(model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore) -> IdempotencyKey | None:
-    """Write down an occurrence at the database's time, which is sent after the commit.
+def run_now(
+    model: PeriodicTask, *, by: str, app: Celery, store: LedgerStore, reason: str = ""
+) -> IdempotencyKey | None:
+    """Reserve an occurrence at the database's time; its message is sent after the commit.
 
-    Returns the one that waits or runs and keeps it from that; None when it was done. The schedule is not
-    moved, and an entry that is disabled stays so. Raises ConfigurationError for what cannot be sent.
+    Returns the key of an occurrence that waits or runs, and then reserves nothing; else None. The schedule
+    does not move, and a disabled entry stays disabled. Raises ConfigurationError for an entry that cannot
+    be sent.
     """
     entry = _entry(model, app)
     with store.together():
-        # Of two people one waits here for the other, and then sees what that one has asked for.
+        # Of two people the second waits here, and then sees the occurrence of the first.
         cursor = held_alone(model.pk, store)
         now = database_now(store)
         busy = unfinished(cursor, alias=store.connection.alias)
         if busy is None:
-            _ask(entry, cursor, now, by, store)
+            _reserve(entry, cursor, now, by, store)
+            why = harmless(reason or "no reason given")
+            logger.warning("%s ran the periodic task %s now: %s", harmless(by), harmless(model.name), why)
     return busy
 
 
@@ -59,24 +68,26 @@ def _entry(model: PeriodicTask, app: Celery) -> CursorEntry:
         raise ConfigurationError(problem_of(error, model.crontab_id)) from error
 
 
-def _ask(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
+def _reserve(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, store: LedgerStore) -> None:
     moment = exact(now)
     end = entry.expires_at(moment)
     if end is not None and end <= moment:
-        msg = f"{entry.name} is over since {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
+        msg = (
+            f"{entry.name} has expired at {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
+        )
         raise ConfigurationError(msg)
-    asked = _stamped(entry, moment, store)
-    token = store.reserve_new(asked.call, wait=asked.wait, sends=0)
+    sent = _stamped(entry, moment, store)
+    token = store.reserve_new(sent.call, wait=sent.wait, sends=0)
     if token is None:
-        msg = f"{entry.name} was asked for at this very moment; look at its last runs."
+        msg = f"{entry.name} was run at this very moment: look at its last runs."
         raise ConfigurationError(msg)
-    digest = asked.call.identity.digest
+    digest = sent.call.identity.digest
     _keep(cursor, Past(moment, digest, aware(stored(moment)), by), store)
     ran([entry.model.pk], 1, moment, store)
     began = time.monotonic()
 
     def publish() -> None:
-        hand_over([(entry, asked, token)], began, store)
+        hand_over([(entry, sent, token)], began, store)
 
     transaction.on_commit(publish, using=store.connection.alias)
 
@@ -87,7 +98,7 @@ def _stamped(entry: CursorEntry, moment: datetime, store: LedgerStore) -> Occurr
     except (ConfigurationError, DatabaseError):
         raise
     except BrokenTransaction as error:
-        msg = f"{entry.name} cannot be sent: what runs when it is sent has broken the transaction ({error})."
+        msg = f"{entry.name} cannot be sent: code that runs when it is sent broke the transaction ({error})."
         raise ConfigurationError(msg) from error
     except Exception as error:
         msg = f"{entry.name} cannot be sent: its task's apply_async raises {error!r}."

@@ -1,4 +1,4 @@
-"""Whether beat can run here: it reads no database."""
+"""Checks whether beat can run here, and the words of ``beat_schedule``; reads no database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEAT_APP = "django_celery_beat"
 
 
 def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E004: periodic tasks are in another database than the ledger, so that beat cannot send them once."""
+    """E004: periodic tasks are in another database than the ledger, so beat cannot send them once."""
     if not apps.is_installed(BEAT_APP) or not _are_settings_read():
         return []
     problem = beat_problem()
@@ -26,7 +26,7 @@ def check_beat(**_kwargs: object) -> list[checks.CheckMessage]:
 
 
 def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
-    """W008: an entry of ``beat_schedule`` has words for our scheduler where it does not read them."""
+    """W008: an entry of ``beat_schedule`` has words for our scheduler where nobody reads them."""
     if not apps.is_installed(BEAT_APP):
         return []
     return [
@@ -38,7 +38,7 @@ def check_schedule(**_kwargs: object) -> list[checks.CheckMessage]:
 
 
 def beat_problem() -> str | None:
-    """Why our beat cannot run here, and the remedy; None when it can."""
+    """Why the beat of this package cannot run here, with the remedy; None when it can."""
     if not apps.is_installed(BEAT_APP):
         return (
             "Beat needs django-celery-beat: install this package with its extra [beat], add"

@@ -1,4 +1,4 @@
-"""Beat's clock: the database's, carried on between two looks, and beat's columns read and written as UTC."""
+"""Beat's clock: the database's time, counted on between two reads; and beat's columns as moments in UTC."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..ledger.moments import exact
 
 
 class Clock:
-    """The database's time; a step of the host's clock changes nothing."""
+    """The database's time, whatever steps the host's clock takes."""
 
     def __init__(self) -> None:
         self._base: datetime | None = None
         self._at = 0.0
 
     def set(self, now: datetime) -> timedelta:
-        """Take what the database says; by how much that is before what was expected (never negative)."""
+        """Take the database's time; returns how far it is behind the expected time (never negative)."""
         moment = exact(now)
         back = timedelta(0) if self._base is None else max(self.now() - moment, timedelta(0))
         self._base, self._at = moment, time.monotonic()
@@ -30,15 +30,15 @@ class Clock:
     def now(self) -> datetime:
         """The database's time. Raises RuntimeError before the first :meth:`set`."""
         if self._base is None:
-            msg = "The clock was not set."
+            msg = "The clock is not set yet."
             raise RuntimeError(msg)
         return self._base + timedelta(seconds=time.monotonic() - self._at)
 
 
 def aware(moment: datetime) -> datetime:
-    """A moment of a column that Django writes, in UTC; without USE_TZ it is a local time of TIME_ZONE.
+    """The moment of a column that Django writes, in UTC; without USE_TZ the column has a local time.
 
-    What the ledger's own statements write is read by :func:`moments.exact`.
+    Columns that the ledger's own statements write are read by :func:`moments.exact`.
     """
     if timezone.is_naive(moment):
         moment = timezone.make_aware(moment, timezone.get_default_timezone())
@@ -46,7 +46,7 @@ def aware(moment: datetime) -> datetime:
 
 
 def stored(moment: datetime) -> datetime:
-    """A moment as columns take it: maybe a local time, and then an hour that comes twice reads as one."""
+    """A moment as columns store it. Where that is a local time, an hour that comes twice reads as one."""
     if django_settings.USE_TZ or connections[settings().database].features.supports_timezones:
         return moment
     return timezone.make_naive(moment, timezone.get_default_timezone())

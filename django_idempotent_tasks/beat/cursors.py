@@ -1,4 +1,4 @@
-"""Reads and begins the cursors of many entries at once."""
+"""Reads, begins, locks and moves the cursors of many entries at once."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .overview import ASIDE, is_aside
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Rows of one statement.
+#: How many rows one statement writes.
 BITE = 500
-#: A cursor that is further ahead of the clock was set before the clock was put back.
+#: A cursor that is further ahead of the clock was written before the clock was put back.
 AHEAD = timedelta(seconds=60)
 
 
 def place(
     entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore, aside: Collection[int] = ()
 ) -> list[tuple[CursorEntry, Exception]]:
-    """Give each entry its cursor; one that is new, edited or enabled again begins now.
+    """Give each entry its cursor; an entry that is new, edited or enabled again begins now.
 
-    So what came before is not missed, and an edit never makes another entry due. Whoever reads
-    ``entries`` must have taken ``now`` before that. Returns those whose next time cannot be computed, and
-    why. The cursors of these, and of those that are set ``aside`` already, are marked and stay where they
-    are: an entry that can be read again, with the schedule that it had, has missed its times meanwhile.
+    So earlier times do not count as missed, and an edit never makes another entry due. The caller takes
+    ``now`` before it reads ``entries``. Returns the entries whose next time cannot be computed, and why.
+    The cursors of these, and of the entries that are set ``aside`` already, are marked and do not move: an
+    entry that can be read again, with the same schedule, has missed its times meanwhile.
     """
     everyone = {entry.model.pk: entry for entry in entries}
     cursors = {pk: seen for pk, *seen in _all(store).values_list(*_SEEN)}
@@ -47,7 +47,7 @@ def place(
             raise
         except Exception as error:  # noqa: BLE001  as many as there are kinds of schedules
             failed.append((entry, error))
-    # Another beat may do the same at this moment: one of each wins, and the other one reads it when it sends.
+    # Another beat may write the same rows now: one wins, and the other reads that row when it sends.
     _all(store).bulk_create(fresh, batch_size=BITE, ignore_conflicts=True)
     _all(store).bulk_update(unannounced, ["next_due_at"], batch_size=BITE)
     left_out = {*set(aside) - everyone.keys(), *(entry.model.pk for entry, _error in failed)}
@@ -63,7 +63,7 @@ def _place(
     now: datetime,
     store: LedgerStore,
 ) -> None:
-    """Where the entry goes on. Raises what its schedule raises, before anything is written of it."""
+    """Place one entry's cursor. Raises what its schedule raises, before anything is written."""
     fresh, unannounced = to_write
     if seen is None:
         entry.last_due_at, entry.is_new = entry.first_cursor(now), True
@@ -75,11 +75,13 @@ def _place(
     if schedule != entry.fingerprint or _is_ahead(entry, now):
         _begin_anew(entry, due, schedule, now, store)
     elif (following and aware(following)) != entry.next_due:
-        unannounced.append(_cursor(entry, now))  # an older beat has moved it, or it was set aside
+        unannounced.append(
+            _cursor(entry, now)
+        )  # a beat of an older version has moved the cursor, or the entry was set aside
 
 
 def _mark(seen: dict[int, list[Any] | None], now: datetime, store: LedgerStore) -> None:
-    """Say for people that these are set aside; another column would be a migration beside older beats."""
+    """Mark cursors as set aside, for people. An own column would be a migration beside older beats."""
     begun = [pk for pk, cursor in seen.items() if cursor is None]
     moment = {"updated_at": stored(now), "next_due_at": stored(ASIDE)}
     fresh = [BeatCursor(periodic_task_id=pk, schedule="", **moment) for pk in begun]
@@ -93,9 +95,9 @@ _SEEN = ("pk", "last_due_at", "schedule", "next_due_at")
 
 
 def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -> dict[int, BeatCursor]:
-    """Lock the entries' cursors until the transaction ends; those that are where the entries have them.
+    """Lock the entries' cursors until the transaction ends; returns those that no other beat has moved.
 
-    The lock is a write, the first one of the transaction: so it is one on every database.
+    The lock is the first write of the transaction: so it is a lock on every database.
     """
     known = {entry.model.pk: entry for entry in entries}
     _all(store).filter(pk__in=known).update(updated_at=stored(now))
@@ -104,21 +106,21 @@ def held(entries: Iterable[CursorEntry], *, now: datetime, store: LedgerStore) -
 
 
 def held_alone(pk: int, store: LedgerStore) -> BeatCursor:
-    """One cursor, locked until the transaction ends; an entry that no beat has seen yet gets an empty one.
+    """One cursor, locked until the transaction ends. An entry that no beat has read gets an empty cursor.
 
-    Beat takes that for one of an entry that was enabled again.
+    Beat treats an empty cursor as that of an entry that was enabled again.
     """
     moment = stored(exact(database_now(store)))
-    # In one statement: an INSERT that is ignored leaves each of several on MySQL with a shared lock, so that
-    # none of them may write.
+    # One statement: on MySQL an ignored INSERT leaves each of several transactions with a shared lock, and
+    # then none of them may write.
     _upsert([BeatCursor(periodic_task_id=pk, schedule="", updated_at=moment)], ["updated_at"], store)
     cursor: BeatCursor = _all(store).get(pk=pk)
     return cursor
 
 
 def move(cursors: list[BeatCursor], store: LedgerStore) -> None:
-    """Write down how far beat has come, of cursors that are locked, so that each of them is there."""
-    # Of plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
+    """Write how far beat has come. The cursors are locked, so each row exists."""
+    # With plain values: with bulk_update, a CASE for each row and column, beat sends half as much.
     _upsert(cursors, _MOVED, store)
 
 
@@ -149,7 +151,7 @@ def _is_of(entry: CursorEntry, cursor: BeatCursor) -> bool:
 
 
 def read_again(entry: CursorEntry, store: LedgerStore) -> None:
-    """Take the cursor over from another beat that has moved it."""
+    """Read the entry's cursor again, since another beat has moved it."""
     seen = _all(store).filter(pk=entry.model.pk).values_list("last_due_at", flat=True)[:1]
     for due in seen:
         entry.last_due_at = None if due is None else aware(due)
@@ -158,16 +160,18 @@ def read_again(entry: CursorEntry, store: LedgerStore) -> None:
 def _is_ahead(entry: CursorEntry, now: datetime) -> bool:
     ahead = entry.last_due_at is not None and entry.last_due_at > now + AHEAD and entry.grid.once is None
     if ahead:
-        logger.warning("%s: the clock was put back by more than a minute; it goes on from now", entry.name)
+        logger.warning(
+            "%s: the clock was put back by more than a minute; the entry goes on from now", entry.name
+        )
     return ahead
 
 
 def _begin_anew(
     entry: CursorEntry, due: datetime | None, schedule: str, now: datetime, store: LedgerStore
 ) -> None:
-    """A beat that slept over a change of leader must not set back what the new one has moved."""
+    """Begin the cursor anew. A beat that slept over a change of leader must not set back the new leader's."""
     entry.last_due_at = entry.cursor_anew(now)
-    _ = entry.next_due  # what the schedule raises, it raises before anything is written
+    _ = entry.next_due  # a schedule that raises does so before anything is written
     cursor = _cursor(entry, now)
     names = ("last_due_at", "schedule", "next_due_at", "updated_at")
     changes = {name: getattr(cursor, name) for name in names}
@@ -176,9 +180,9 @@ def _begin_anew(
 
 
 def _forget(gone: Iterable[int], read_at: datetime, store: LedgerStore) -> None:
-    """An entry that is disabled begins anew once it is enabled; of one that was deleted nothing is kept.
+    """Empty the cursors of disabled entries, which begin anew once enabled; delete those of deleted entries.
 
-    Not one that another beat has moved since the entries were read.
+    A cursor that another beat has moved since the entries were read stays.
     """
     for ids in _bites(sorted(gone)):
         old = _all(store).filter(pk__in=ids, updated_at__lte=stored(read_at))

@@ -1,4 +1,4 @@
-"""Sends what is due: cursors, keys and run counts in one transaction, the messages after it."""
+"""Sends due occurrences: cursors, keys and run counts in one transaction, the messages after it."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 @dataclass(slots=True)
 class Work:
-    """What is due of one entry."""
+    """The due occurrences of one entry."""
 
     entry: CursorEntry
     due: Missed
     occurrences: list[Occurrence]
     is_over: bool = False
-    #: Those that this beat has written down, each with the token of its key.
+    #: The occurrences that this beat has reserved, each with the token of its key.
     written: list[tuple[Occurrence, int]] = field(default_factory=list)
     #: Whether another beat has moved the cursor meanwhile.
     overtaken: bool = False
-    #: Times that are not sent: missed, too late, or because the last occurrence is not finished.
+    #: How many times are not sent: missed, too late, or because the last occurrence is not finished.
     passed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What became of a message."""
+    """Whether the broker took a message."""
 
     digest: UUID
     token: int
@@ -58,14 +58,16 @@ class Ending:
 
 
 def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work | None:
-    """What is due of ``entry`` by ``now``; None when nothing is. Raises what makes it impossible to send."""
+    """The work of ``entry`` due at ``now``; None without any. Raises what keeps beat from sending."""
     due = missed(entry.grid, entry.last_due_at, now, entry.misfire)
     if due.cursor == entry.last_due_at:
         return None
     send = [moment for moment in due.send if not entry.is_over(moment, now)]
     if send and entry.skips_overlap:
         if _is_running(entry, store):
-            logger.info("%s: passed over, its last occurrence is not finished", entry.name)
+            logger.info(
+                "%s: this time is passed over, because the last occurrence is not finished", entry.name
+            )
             send = []
         send = send[:1]
     is_over = entry.ends is not None and now >= entry.ends
@@ -77,28 +79,28 @@ def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work |
 
 
 def dispatch(works: Sequence[Work], *, now: datetime, store: LedgerStore, apply: Apply = send) -> int:
-    """Write down and send; how many messages. Raises what the database raises, and nothing was written then.
+    """Reserve and send the occurrences; returns how many. What the database raises has undone everything.
 
-    Of two beats that both believe they lead one moves the cursor of an entry, and the other sends nothing of
-    it. A message that the broker does not take now is sent by the sweeper. A signal is heard afterwards.
-    ``apply``, the scheduler's ``apply_entry``, stamps each occurrence that is written down, once.
+    Of two beats that both believe they lead, one moves the cursor of an entry, and the other sends nothing
+    of this entry. The sweeper sends a message that the broker does not take now. A process signal waits
+    until the end. ``apply``, the scheduler's ``apply_entry``, stamps each reserved occurrence once.
     """
     with _undisturbed():
         _write_down(works, now, store, apply)
         written = [(work.entry, *each) for work in works for each in work.written]
         hand_over(written, time.monotonic(), store)
         for work in works:
-            _take_note(work, store)
+            _remember_end(work, store)
     return len(written)
 
 
 def disable(entry: CursorEntry, store: LedgerStore) -> None:
-    """An entry that has nothing more to send."""
+    """Disable an entry that has nothing more to send."""
     _disable([entry], store)
 
 
 def _write_down(works: Sequence[Work], now: datetime, store: LedgerStore, apply: Apply) -> None:
-    """In one transaction; again, without the stamps of an entry whose stamping has broken it."""
+    """Write all in one transaction; once more without an entry's stamps if stamping broke the transaction."""
     plain: set[int] = set()
     while True:
         try:
@@ -107,9 +109,9 @@ def _write_down(works: Sequence[Work], now: datetime, store: LedgerStore, apply:
                 _count([work for work in works if work.written], now, store)
                 _disable([work.entry for work in works if _is_done(work)], store)
         except BrokenTransaction as broken:
-            logger.error(  # noqa: TRY400  what was raised there is known to Celery's log
-                "%s: an occurrence is sent without its stamps: the transaction that it is written in cannot"
-                " be committed after them (%s)",
+            logger.error(  # noqa: TRY400  Celery has logged the cause
+                "%s: an occurrence is sent without its stamps, which broke the transaction that it is written"
+                " in (%s)",
                 broken.entry.name,
                 broken,
             )
@@ -120,14 +122,14 @@ def _write_down(works: Sequence[Work], now: datetime, store: LedgerStore, apply:
 
 @dataclass(frozen=True, slots=True)
 class _Stamps:
-    """How occurrences are stamped, and of which entries they are not."""
+    """How occurrences are stamped, and for which entries they are not."""
 
     apply: Apply
     store: LedgerStore
     plain: set[int]
 
     def on(self, entry: CursorEntry, each: Occurrence) -> Occurrence:
-        """The occurrence with its stamps, put on once; one that cannot be stamped is sent without them."""
+        """The occurrence with its stamps, put on once; without them where stamping fails."""
         if each.message.stamped or entry.model.pk in self.plain:
             return each
         try:
@@ -140,7 +142,7 @@ class _Stamps:
 
 
 def _write(works: Sequence[Work], now: datetime, store: LedgerStore, stamps: _Stamps) -> None:
-    """The cursors first: their rows stay locked until the transaction ends."""
+    """Lock the cursors first, until the transaction ends; then write each entry's occurrences."""
     cursors = held([work.entry for work in works], now=now, store=store)
     before = _written_before([work for work in works if work.entry.model.pk in cursors], store)
     for work in works:
@@ -159,7 +161,7 @@ def _write(works: Sequence[Work], now: datetime, store: LedgerStore, stamps: _St
 
 
 def _written_before(works: Sequence[Work], store: LedgerStore) -> set[UUID]:
-    """Keys of occurrences that were sent before their cursor was set back: no check-in begins for them."""
+    """Keys of occurrences that were sent before the cursor was set back: no check-in begins for them."""
     due = [each.call.identity.digest for work in works for each in work.occurrences]
     keys = IdempotencyKey.objects.using(store.connection.alias).filter(digest__in=due)
     return set(keys.values_list("digest", flat=True)) if due else set()
@@ -186,7 +188,7 @@ def _reserve(work: Work, cursor: BeatCursor, store: LedgerStore) -> None:
     for each in work.occurrences:
         cursor.last_digest = each.call.identity.digest
         token = store.reserve_new(each.call, wait=each.wait, sends=0)
-        if token is not None:  # else it was sent before its cursor was set back
+        if token is not None:  # else the occurrence was sent before the cursor was set back
             work.written.append((each, token))
 
 
@@ -196,7 +198,7 @@ def _is_done(work: Work) -> bool:
 
 
 def _count(works: list[Work], now: datetime, store: LedgerStore) -> None:
-    """For people; never the whole row, which somebody may be editing."""
+    """Count the runs for people, without saving the whole row, which somebody may be editing."""
     runs: dict[int, list[int]] = {}
     for work in works:
         runs.setdefault(len(work.written), []).append(work.entry.model.pk)
@@ -210,7 +212,7 @@ def ran(ids: list[int], number: int, now: datetime, store: LedgerStore) -> None:
 
 
 def _disable(entries: list[CursorEntry], store: LedgerStore) -> None:
-    """Enabled again it begins anew, as any other that was disabled."""
+    """Disable entries and empty their cursors, so that an entry that is enabled again begins anew."""
     ids = [entry.model.pk for entry in entries]
     if ids:
         _tasks(ids, store).update(enabled=False)
@@ -222,7 +224,7 @@ def _tasks(ids: list[int], store: LedgerStore) -> Any:
     return PeriodicTask._default_manager.using(store.connection.alias).filter(pk__in=ids)
 
 
-def _take_note(work: Work, store: LedgerStore) -> None:
+def _remember_end(work: Work, store: LedgerStore) -> None:
     entry = work.entry
     if work.overtaken:
         read_again(entry, store)
@@ -247,17 +249,17 @@ def _is_running(entry: CursorEntry, store: LedgerStore) -> bool:
 def hand_over(
     written: list[tuple[CursorEntry, Occurrence, int]], committed: float, store: LedgerStore
 ) -> None:
-    """Send what was written down at ``committed`` (monotonic), and note what became of it."""
+    """Send what was reserved at ``committed`` (monotonic), and write which messages the broker took."""
     _note(_send(written, committed), store)
 
 
 def _send(written: list[tuple[CursorEntry, Occurrence, int]], committed: float) -> list[Ending]:
-    """Hand the messages to the broker; what is to be written down about them."""
+    """Hand the messages to the broker; returns what must be written about them."""
     endings = []
     for entry, each, token in written:
         is_sent_only = each.message.is_sent_only
         if is_sent_only and time.monotonic() - committed > UNSENT / 2:
-            break  # this process slept: the sweeper may be sending it already
+            break  # this process slept: the sweeper may be sending the message already
         is_sent = relay.send(entry.app, each.message)
         if not is_sent or is_sent_only:
             endings.append(Ending(each.call.identity.digest, token, is_sent))
@@ -265,7 +267,7 @@ def _send(written: list[tuple[CursorEntry, Occurrence, int]], committed: float) 
 
 
 def _note(endings: list[Ending], store: LedgerStore) -> None:
-    """Where this fails the sweeper sends the messages again."""
+    """Write what became of messages. Where that fails, the sweeper sends the messages again."""
     if not endings:
         return
     try:
@@ -277,17 +279,17 @@ def _note(endings: list[Ending], store: LedgerStore) -> None:
                 if not each.is_sent:
                     store.send_failed(each.digest, token=each.token)
     except DatabaseError as error:
-        logger.warning("What became of %d message(s) was not written down (%s)", len(endings), error)
+        logger.warning("Whether the broker took %d message(s) was not written (%s)", len(endings), error)
 
 
 def kept() -> int:
-    """Seconds for which the key of a message that was sent is kept: a cursor that is set back meets it."""
+    """Seconds for which the key of a sent message is kept: a cursor that was set back meets this key."""
     return max(settings().retention, settings().redelivery_window)
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Celery's beat ends inside the handler of a signal, which must not fall between commit and sending."""
+    """Hold signals back: Celery's beat ends inside a signal handler, which must not run before sending."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reads periodic tasks row by row where one of them cannot be read, so that beat goes on with the others."""
+"""Reads periodic tasks one by one where a row cannot be read, so that beat goes on with the others."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.db import Error as DatabaseError
 
 Row = TypeVar("Row")
 
-#: Rows of one query.
+#: How many rows one query reads.
 BITE = 500
 
 
 def read_each(
     ids: Sequence[int], read: Callable[[Sequence[int]], list[Row]], failed: Callable[[int, Exception], None]
 ) -> Iterator[Row]:
-    """What ``read`` finds of these ids; ``failed`` is told of each row that makes it raise.
+    """The rows that ``read`` returns for these ids; ``failed`` gets each id whose row makes it raise.
 
-    A bite that raises is halved until the row is found: one among many costs a few queries more. Raises
-    what the database raises of more than one row's content.
+    A bite that raises is halved until the row is found: one bad row costs a few queries more. Raises what
+    the database raises for another reason than a row's content.
     """
     for start in range(0, len(ids), BITE):
         yield from _read(ids[start : start + BITE], read, failed)
@@ -42,9 +42,9 @@ def _read(
 
 
 def is_of_a_row(error: Exception) -> bool:
-    """Whether the content of a row raises this, and not the database, or the way to it.
+    """Whether the content of a row raised this error, and not the database or the connection.
 
-    Drivers raise DataError for a date that Python has not (PostgreSQL's ``infinity``), and SQLite's an
+    Drivers raise DataError for a date that Python does not have (PostgreSQL's ``infinity``), SQLite's an
     OperationalError for text that is not UTF-8.
     """
     is_content = isinstance(error, DataError) or "Could not decode to UTF-8" in str(error)

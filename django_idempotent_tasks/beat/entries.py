@@ -1,4 +1,4 @@
-"""The enabled periodic tasks, read again in a moment: only those that were changed are made anew."""
+"""Keeps the enabled periodic tasks in memory: a new reading rebuilds only entries whose row changed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from .readable import Aside, problem_of
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: What beat writes itself, and when a row was saved: no change.
+#: Columns that beat writes itself, and the time of saving: their change is no change of the entry.
 _WRITTEN = frozenset({"last_run_at", "total_run_count", "date_changed"})
 _SCHEDULES = ("interval", "crontab", "solar", "clocked")
 
 
 class Entries:
-    """What one beat knows of the periodic tasks."""
+    """The periodic tasks that one beat has read."""
 
     def __init__(self, app: Celery, *, is_logged: bool = True) -> None:
         self.app = app
-        #: Those that cannot be read, by their ids: each is logged once, until something else is wrong.
+        #: Entries that cannot be read, by id: each problem is logged once.
         self.aside: dict[int, Aside] = {}
         self._is_logged = is_logged
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._entries: dict[int, CursorEntry] = {}
 
     def read(self) -> list[CursorEntry]:
-        """Every enabled entry, as its row is now; one that cannot be read is set aside.
+        """Every enabled entry, as its row is now; an entry that cannot be read is set aside.
 
-        Raises what the database raises of more than one row's content.
+        Raises what the database raises for another reason than a row's content.
         """
         unread: dict[int, Exception] = {}
         rows = {row[0]: row for row in _rows(unread)}
@@ -49,20 +49,20 @@ class Entries:
         return list(self._entries.values())
 
     def forget(self, entry: CursorEntry) -> None:
-        """One that was disabled here: enabled again it is another one, whatever its row says."""
+        """Forget an entry that beat disabled, so that enabling it again starts a new schedule."""
         self._rows.pop(entry.model.pk, None)
         self._entries.pop(entry.model.pk, None)
 
     def by_name(self) -> dict[str, CursorEntry]:
-        """As Celery's schedulers show their schedule."""
+        """The entries by name, as Celery's schedulers show their schedule."""
         return {entry.name: entry for entry in self._entries.values()}
 
     def has_time(self, entry: CursorEntry) -> None:
-        """It was set aside while its next time could not be computed, and that can be computed now."""
+        """Take an entry back whose next time can be computed again."""
         self.aside.pop(entry.model.pk, None)
 
     def has_no_time(self, entry: CursorEntry, error: Exception) -> None:
-        """Its next time cannot be computed: set aside, and asked again at the next reading."""
+        """Set an entry aside whose next time cannot be computed; the next reading tries again."""
         pk, crontab = entry.model.pk, entry.model.crontab_id
         self._note(Aside(pk, entry.name, problem_of(error, crontab)))
 
@@ -86,7 +86,7 @@ class Entries:
         self.aside.pop(pk, None)
 
     def _set_aside(self, pk: int, error: Exception) -> None:
-        """One whose columns cannot be read, so that its name and its crontab have to be asked for alone."""
+        """Set an entry aside whose columns cannot be read; a query of its own reads its name and crontab."""
         self._entries.pop(pk, None)
         name, crontab = _named(pk)
         self._note(Aside(pk, name, problem_of(error, crontab)))
@@ -94,7 +94,7 @@ class Entries:
     def _note(self, aside: Aside) -> None:
         if self._is_logged and self.aside.get(aside.pk) != aside:
             logger.error(
-                "Beat cannot read the periodic task %r; it is left out, the others go on. %s",
+                "Beat cannot read the periodic task %r and leaves it out; the others go on. %s",
                 aside.name,
                 aside.problem,
             )
@@ -102,7 +102,7 @@ class Entries:
 
 
 def _rows(unread: dict[int, Exception]) -> list[tuple[Any, ...]]:
-    """All rows in one query; where one of them makes it raise, in several."""
+    """All rows in one query; in several where a row makes that query raise."""
     enabled, columns = PeriodicTask.objects.filter(enabled=True), list(_columns())
     try:
         return list(enabled.values_list(*columns))
@@ -118,10 +118,10 @@ def _rows(unread: dict[int, Exception]) -> list[tuple[Any, ...]]:
 
 
 def _columns() -> Iterator[Any]:
-    """The primary key first, then all that an entry is made of.
+    """The primary key, then all columns that an entry is made of.
 
-    A field that makes something of its column (a time zone of its name) may raise; the text is enough to
-    see a change.
+    A field that converts its column (a name into a time zone) may raise, so its column is read as text:
+    that is enough to see a change.
     """
     meta = PeriodicTask._meta
     yield meta.pk.name
@@ -142,7 +142,7 @@ def _models(ids: Sequence[int]) -> list[Any]:
 
 
 def _named(pk: int) -> tuple[str, int | None]:
-    """The name and the crontab of one whose other columns cannot be read."""
+    """The name and the crontab of an entry whose other columns cannot be read."""
     try:
         found = PeriodicTask.objects.filter(pk=pk).values_list("name", "crontab_id").first()
     except Exception as error:

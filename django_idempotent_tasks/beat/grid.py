@@ -1,4 +1,4 @@
-"""The nominal times of a schedule, as Celery's own schedule objects give them. No clock, no database."""
+"""Computes the nominal times of a schedule with Celery's own schedule objects. No clock, no database."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 from celery import schedules
 
-#: How far past the last time a schedule is asked again that names that very time, or one before it: in an
-#: hour that comes twice, Celery's crontab answers its second round with times of the first.
+#: How far past the last time to ask a schedule again that answers with this time or an earlier one: in an
+#: hour that comes twice, Celery's crontab answers in the second round with times of the first.
 _NUDGES = (timedelta(0), timedelta(seconds=1), *(timedelta(minutes=number) for number in range(1, 181)))
 _MOMENT = timedelta(microseconds=1)
 
 
 class NoTime(ValueError):
-    """A schedule names no time that is later than its last one."""
+    """A schedule has no time later than its last one."""
 
 
 class Grid:
-    """The times of one schedule. All moments are aware; those that it gives are in UTC.
+    """The times of one schedule. All moments are aware; returned moments are in UTC.
 
-    ``start`` is from when the schedule counts: an interval's first time, and the earliest one of others.
+    ``start``: the first time of an interval, and the earliest possible time of other schedules.
     """
 
     def __init__(self, schedule: Any, *, start: datetime | None = None) -> None:
         self.schedule = schedule
         self.start = start
         self._at = datetime.fromtimestamp(0, tz=UTC)
-        # What "remaining" is counted from: never a host's clock, so that all beats agree.
+        # The time that "remaining" is counted from: never a host's clock, so that all beats agree.
         schedule.nowfun = lambda: self._at
 
     @property
@@ -38,7 +38,7 @@ class Grid:
         return None if moment is None else _utc(moment)
 
     def after(self, last: datetime | None) -> datetime | None:
-        """The first time after ``last``, or the first of all; None when there is none.
+        """The first time after ``last``, or the first of all; None without any.
 
         Raises NoTime for a schedule that never moves on, and what the schedule itself raises.
         """
@@ -58,13 +58,13 @@ class Grid:
             due = self.after(due)
 
     def floor(self, moment: datetime) -> datetime:
-        """The last time up to ``moment`` where the grid has an anchor of its own, else ``moment``."""
+        """The last time up to ``moment`` for an interval with a start; ``moment`` for other schedules."""
         if self.start is None or self.every is None or self.start > moment:
             return moment
         return self.start + (moment - self.start) // self.every * self.every
 
     def leap(self, last: datetime | None, now: datetime) -> tuple[datetime | None, int]:
-        """A time of the grid shortly before ``now``, and how many it passes: an interval needs one step."""
+        """For an interval, a time shortly before ``now``, and how many times that skips; else ``last``, 0."""
         base = self.start if last is None else last
         if base is None or self.every is None:
             return last, 0
@@ -81,13 +81,13 @@ class Grid:
         return every if every and every > timedelta(0) else None
 
     def _next(self, last: datetime) -> datetime:
-        # A sunrise is computed to about a second: asked at that moment, the same one may be named again.
+        # A sunrise is computed to about a second: asked at its moment, the schedule may answer it again.
         for nudge in _NUDGES[2:] if isinstance(self.schedule, schedules.solar) else _NUDGES:
             self._at = last + nudge
             found: datetime = _utc(self._at) + self.schedule.remaining_estimate(self._at)
             if found > last + nudge:
                 return found
-        msg = f"{self.schedule!r} names no time after {last.isoformat()}"
+        msg = f"{self.schedule!r} has no time after {last.isoformat()}"
         raise NoTime(msg)
 
 

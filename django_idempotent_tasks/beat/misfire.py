@@ -1,4 +1,4 @@
-"""What becomes of times that are due: sent, or passed over because beat was away for too long. Pure."""
+"""Decides which due times are sent, and which are passed over because no beat ran. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import islice
 
 from .grid import Grid
 
-#: Times that one look computes; a longer past is walked through in several.
+#: How many times one call computes; a longer past needs several calls.
 LOOKS = 10_000
-#: Messages that one look sends; more are sent by the next ones.
+#: How many messages one call sends; the next calls send more.
 BITE = 100
-#: How late a time may be before it counts as missed. Longer than a failover, which misses nothing.
+#: How late a time may be before it counts as missed: longer than a failover, so that one misses nothing.
 GRACE = timedelta(seconds=30)
 
 
 class Misfire(StrEnum):
-    """What becomes of the times that were missed while no beat ran."""
+    """The policy for times that were missed while no beat ran."""
 
     COALESCE = "coalesce"  # one run, for the latest of them
     ALL = "all"
@@ -27,7 +27,7 @@ class Misfire(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What is due: the times to send, and how far the cursor moves; ``dropped`` were passed over."""
+    """The times to send, and how far the cursor moves; ``dropped``: how many times are passed over."""
 
     send: tuple[datetime, ...]
     cursor: datetime | None
@@ -35,7 +35,7 @@ class Missed:
 
 
 def missed(grid: Grid, last: datetime | None, now: datetime, policy: Misfire) -> Missed:
-    """What to send of what is due since ``last``; more may be due after its cursor."""
+    """What to send of the times since ``last``; more may be due after the returned cursor."""
     first = grid.after(last)
     if first is None or first > now:
         return Missed((), last)

@@ -1,4 +1,4 @@
-"""One occurrence of a periodic task as a call: its key is the periodic task and its nominal time."""
+"""Makes a call of one occurrence: its key is the periodic task and the nominal time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..messages.header import to_header
 from ..messages.message import HEADER, SENT_ONLY, Message
 from .entry import CursorEntry
 
-#: Seconds after which the sweeper sends what this beat has written down and not sent, of a task that is not
-#: ours: nobody claims it, so no queue has to be waited for.
+#: Seconds after which the sweeper sends a plain task's occurrence that beat has reserved and not sent:
+#: no worker claims its key, so the sweeper need not wait for a queue.
 UNSENT = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """What the ledger keeps, and what the broker gets; ``wait`` is when the sweeper looks first."""
+    """The call for the ledger, the message for the broker, and the seconds until the sweeper looks at it."""
 
     due: datetime
     call: Call
@@ -31,33 +31,33 @@ class Occurrence:
 
 
 def occurrence(entry: CursorEntry, due: datetime, *, now: datetime, is_asked: bool = False) -> Occurrence:
-    """The occurrence at ``due``; ``is_asked``: a person's, which is none of the schedule's.
+    """The occurrence at ``due``; ``is_asked``: a person runs it, so it is none of the schedule's.
 
-    Raises ConfigurationError for what cannot be stored, and for a task with a wrong option.
+    Raises ConfigurationError for a message that cannot be stored, and for a task with a wrong option.
     """
     key_text = f"{BEAT}{entry.model.pk}:{'now:' if is_asked else ''}{due.isoformat()}"
     digest = stated_digest(entry.task, idempotency_key=key_text, scope=None)
     task_id = str(uuid5(NAMESPACE_OID, digest.hex))
     task = entry.app.tasks.get(entry.task)
-    is_ours = _is_ours(task, entry)
+    is_guarded = _is_guarded(task, entry)
     identity = Identity(digest, None, key_text, None)
-    header = to_header(identity, task_name=entry.task, task_id=task_id, reserved=is_ours)
-    if not is_ours:
-        # The row's key is not the one in the header: only the workers may know that the task is ours, and
-        # then they claim that one.
+    header = to_header(identity, task_name=entry.task, task_id=task_id, reserved=is_guarded)
+    if not is_guarded:
+        # The row's key differs from the key in the header: perhaps only the workers know that the task is
+        # guarded, and then they claim the header's key.
         identity = Identity(sent_only(digest), None, key_text, None)
         header[SENT_ONLY] = True
     message = _message(entry, task, due, now, {"task_id": task_id}, header)
     wait = settings().republish_after
     return Occurrence(
         due,
-        Call(identity, entry.task, task_id, encoded(entry, message)),
+        Call(identity, entry.task, task_id, message.text_or_raise()),
         message,
-        wait if is_ours else min(wait, UNSENT),
+        wait if is_guarded else min(wait, UNSENT),
     )
 
 
-def _is_ours(task: Any, entry: CursorEntry) -> bool:
+def _is_guarded(task: Any, entry: CursorEntry) -> bool:
     if not getattr(task, "idempotency_guarded", False):
         return False
     error = getattr(task, "idempotency_error", None)
@@ -79,7 +79,7 @@ def _message(
     options: dict[str, Any],
     header: dict[str, Any],
 ) -> Message:
-    """As ``celery beat`` sends it: options of the task, then those of the entry."""
+    """The message as ``celery beat`` sends it: options of the task, then those of the entry."""
     if task is not None:
         own = dict(task._get_exec_options())  # noqa: SLF001  as Celery's own apply_async
         options = {**own, "ignore_result": task.ignore_result, **options}
@@ -94,16 +94,3 @@ def _message(
     }
     given = {name: value for name, value in options.items() if value is not None}
     return Message.to_reserve(entry.task, entry.args, entry.kwargs, given)
-
-
-def encoded(entry: CursorEntry, message: Message) -> str:
-    """The message as its row keeps it. Raises ConfigurationError for one that cannot be stored."""
-    limit = settings().max_payload
-    text = message.encode(limit=limit)
-    if text is None:
-        problem = (
-            f"its {message.not_json()} is not JSON" if message.not_json() else f"above MAX_PAYLOAD ({limit})"
-        )
-        msg = f"{entry.name}: this message cannot be stored, {problem}; pass an id or a name instead."
-        raise ConfigurationError(msg)
-    return text

@@ -1,4 +1,4 @@
-"""Entries that should have been sent, and those that cannot be: what a probe asks for, beside who leads."""
+"""Finds entries that are overdue, and entries that cannot be read, for the probe ``idem health beat``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .readable import Aside
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """An entry, and since when it is due; None where no beat has looked at it yet."""
+    """An entry, and since when it is due; None where no beat has read it yet."""
 
     name: str
     due: datetime | None
@@ -27,9 +27,9 @@ class Overdue:
 def overdue(
     app: Celery, store: LedgerStore, *, now: datetime, late: timedelta
 ) -> tuple[list[Overdue], list[Aside]]:
-    """The enabled entries that are due for longer than ``late``, the oldest first; and the unreadable ones.
+    """The enabled entries that are due for longer than ``late``, the oldest first; and unreadable entries.
 
-    Nothing is written. Raises what the database raises of more than one row's content.
+    Writes nothing. Raises what the database raises for another reason than a row's content.
     """
     cursors = BeatCursor.objects.using(store.connection.alias).values_list("pk", "last_due_at", "schedule")
     known = {pk: (due, schedule) for pk, due, schedule in cursors}
@@ -54,7 +54,7 @@ def _late(
 ) -> Overdue | None:
     last, schedule = known.get(entry.model.pk, (None, ""))
     if schedule != entry.fingerprint:
-        entry.grid.after(entry.cursor_anew(now))  # raises where no beat could either
+        entry.grid.after(entry.cursor_anew(now))  # raises where a beat would raise too
         unseen = now - aware(entry.model.date_changed) > late + timedelta(seconds=READ_AGAIN)
         return Overdue(entry.name, None) if unseen else None
     due = entry.grid.after(None if last is None else aware(last))

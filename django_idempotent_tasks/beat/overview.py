@@ -1,4 +1,4 @@
-"""What people want to know of beat at a glance: who leads, what is overdue, and whether a stranger sends."""
+"""Reads the state of beat: who leads, what is overdue or unreadable, and what an ordinary beat sent too."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .checks import BEAT_APP, beat_problem
 from .clock import aware, stored
 from .standbys import standing_by
 
-#: Later than that is overdue; a failover takes less.
+#: How late an entry may be before it counts as overdue; a failover takes less.
 LATE = timedelta(minutes=1)
-#: How long a stranger is spoken of after it was noticed; then it is logged again.
+#: How long a finding about an ordinary beat is shown; an ordinary beat that still runs is then logged again.
 NEWS = timedelta(days=1)
-#: What a cursor says comes next where beat has set its entry aside: a moment that no entry has.
+#: The ``next_due_at`` of a cursor whose entry beat has set aside: a moment that no entry has.
 ASIDE = datetime(1971, 1, 1, tzinfo=UTC)
-#: Cursors that one look reads.
+#: How many cursors one query reads.
 LOOKED_AT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A periodic task, and since when something is so."""
+    """A periodic task, and since when it is overdue, unreadable or sent by an ordinary beat."""
 
     pk: int
     name: str
@@ -37,9 +37,9 @@ class Named:
 
 @dataclass(slots=True)
 class Overview:
-    """One look. The lists are bounded: there may be more where one is ``LOOKED_AT`` long.
+    """The state of beat at one moment. A list that is ``LOOKED_AT`` long may leave some out.
 
-    Entries that are overdue are looked for after those that beat cannot read, within the same bound.
+    Unreadable entries come before overdue ones, within one bound for both.
     """
 
     now: datetime
@@ -48,22 +48,27 @@ class Overview:
     has_entries: bool = False
     overdue: list[Named] = field(default_factory=list)
     strangers: list[Named] = field(default_factory=list)
-    #: Those that beat cannot read, so that it has set them aside.
+    #: Entries that beat cannot read and has set aside.
     unreadable: list[Named] = field(default_factory=list)
 
     @property
     def is_led(self) -> bool:
         """Whether a beat leads now."""
-        return self.leader is not None and exact(self.leader.expires_at) > exact(self.now)
+        return leads(self.leader, self.now)
+
+
+def leads(leader: Leader | None, now: datetime) -> bool:
+    """Whether the lease of a duty, of beat or of the sweeper, holds at ``now``."""
+    return leader is not None and exact(leader.expires_at) > exact(now)
 
 
 def overview(store: LedgerStore, now: datetime) -> Overview | None:
-    """The numbers; None where beat cannot run on this ledger, so that there is nothing to look at."""
+    """The state of beat; None where beat cannot run on this ledger."""
     if beat_problem() is not None or store.connection.alias != settings().database:
         return None
     alias = store.connection.alias
     seen = Overview(now, Leader.objects.using(alias).filter(name=BEAT).first())
-    if seen.leader is None:  # no beat of ours has ever led: another scheduler may be at work
+    if seen.leader is None:  # no beat of this package has ever led: another scheduler may be at work
         return seen
     seen.standbys = standing_by(alias, now=now)
     seen.has_entries = enabled(alias).exists()
@@ -83,17 +88,17 @@ def is_aside(following: datetime | None) -> bool:
 
 
 def entries(alias: str) -> Any:
-    """The periodic tasks on the ledger's database; no replica is asked."""
+    """The periodic tasks on the ledger's database, never on a replica."""
     return apps.get_model(BEAT_APP, "PeriodicTask")._default_manager.using(alias)
 
 
 def enabled(alias: str) -> Any:
-    """Those that are enabled."""
+    """The enabled periodic tasks."""
     return entries(alias).filter(enabled=True)
 
 
 def _named(found: Any, alias: str) -> list[Named]:
-    """Those that are enabled still, which no beat may have seen."""
+    """The rows whose periodic task is still enabled: a beat may not have noticed yet that it is not."""
     moments = dict(found[:LOOKED_AT])
     names = dict(enabled(alias).filter(pk__in=moments).values_list("pk", "name")) if moments else {}
     return [Named(pk, names[pk], moment) for pk, moment in moments.items() if pk in names]

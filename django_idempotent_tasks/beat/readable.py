@@ -1,4 +1,4 @@
-"""Says why beat cannot read a periodic task, and what to do about it."""
+"""Says why beat cannot read a periodic task, and the remedy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..exceptions import ConfigurationError
 from ..identity.text import harmless
 from ..ledger.encoding import describe
 
-#: Columns of JSON, and what is in them.
+#: Columns of JSON, with the type that each must hold.
 _JSON = (("args", list, "a list"), ("kwargs", dict, "an object"), ("headers", dict, "an object"))
-#: Characters of a problem that are told.
+#: How many characters of a problem are shown.
 LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A periodic task that beat has set aside: nothing of it is sent until it is edited."""
+    """A periodic task that beat has set aside: beat does not send it until it is edited."""
 
     pk: int
     name: str
@@ -30,7 +30,7 @@ class Aside:
 
 
 def check(model: Any) -> None:
-    """Raises ConfigurationError for what django-celery-beat's own entry would switch off, or send in vain."""
+    """Raise ConfigurationError for what django-celery-beat's own entry would disable, or send in vain."""
     if not model.task.strip():
         msg = f"{model.name} names no task; edit the periodic task."
         raise ConfigurationError(msg)
@@ -49,7 +49,7 @@ def check(model: Any) -> None:
 
 
 def check_schedule(schedule: Any, name: str) -> None:
-    """Raises ConfigurationError for an interval that would be due at every moment."""
+    """Raise ConfigurationError for an interval that would be due at every moment."""
     every = vars(schedule).get("run_every") if type(schedule) is schedules.schedule else None
     if every is not None and every <= timedelta(0):
         msg = f"The interval of {name} is not above 0; edit the periodic task's schedule."
@@ -60,14 +60,16 @@ def problem_of(error: Exception, crontab: int | None) -> str:
     """Why an entry cannot be read, and the remedy; ``crontab`` is the id of its crontab."""
     if isinstance(error, ConfigurationError):
         return harmless(error)[:LONGEST]
-    if isinstance(error, ValidationError) and crontab is not None:  # of the field that reads time zones
+    if (
+        isinstance(error, ValidationError) and crontab is not None
+    ):  # raised by the field that reads time zones
         return _zone_problem("; ".join(error.messages), crontab)
     what = harmless(f"{type(error).__name__}: {describe(error)}")[:LONGEST]
-    return f"It cannot be read ({what}); edit the periodic task or its schedule."
+    return f"Beat cannot read it ({what}); edit the periodic task or its schedule."
 
 
 def _zone_problem(what: str, crontab: int) -> str:
-    """The admin cannot open such a crontab either."""
+    """The remedy for an unknown time zone, in a shell: the admin cannot open such a crontab either."""
     return (
         f"Its crontab's time zone is unknown on this host ({harmless(what)[:LONGEST]}): install tzdata here"
         " (pip install tzdata), or give it another zone in manage.py shell:"

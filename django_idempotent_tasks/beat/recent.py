@@ -1,4 +1,4 @@
-"""The last occurrences of a periodic task, as its cursor keeps them for people."""
+"""Stores the last occurrences of a periodic task in its cursor, for people."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from uuid import UUID
 
 from ..messages.unreadable import Unreadable, parsed
 
-#: How many are kept.
+#: How many occurrences are kept.
 KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One that was written down: its nominal time, its key's digest, when that was, and who asked for it.
+    """An occurrence: its nominal time, its key's digest, when beat wrote it, and who ran it by hand.
 
-    Times are aware. ``by`` is empty for a time of the schedule.
+    Times are aware. ``by`` is empty for an occurrence of the schedule.
     """
 
     due: datetime
@@ -29,13 +29,13 @@ class Past:
 
 
 def encode(newest: Iterable[Past], before: str | None) -> str:
-    """The text for the cursor: ``newest``, the latest last, and what it has had before."""
+    """The text for the cursor: ``newest`` (the latest last), then the occurrences of the text ``before``."""
     found = [[each.due.isoformat(), each.digest.hex, each.ran.isoformat(), each.by] for each in newest]
     return json.dumps([*reversed(found), *_rows(before)][:KEPT], separators=(",", ":"))
 
 
 def decode(text: str | None) -> list[Past]:
-    """The latest first; what cannot be read is left out, since it is for people only."""
+    """The occurrences of a text, the latest first, without unreadable ones."""
     return [past for row in _rows(text) if (past := _past(row)) is not None]
 
 

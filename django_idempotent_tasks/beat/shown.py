@@ -1,4 +1,4 @@
-"""Reads periodic tasks for the admin; for each that beat cannot read it says why."""
+"""Reads periodic tasks for the admin, and says why beat cannot read one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .overview import entries, is_aside
 from .readable import problem_of
 
 _SCHEDULES = ("interval", "crontab", "solar", "clocked")
-#: What is read of an entry whose other columns cannot be read.
+#: The columns that are read of an entry whose other columns cannot be read.
 _LEAST = ("pk", "name", "task", "enabled", "one_off", "description", "total_run_count")
 
 
 def periodic_tasks(rows: Any, alias: str) -> list[Any]:
-    """The periodic tasks of a query, in its order; of one that cannot be read no more than its name."""
+    """The periodic tasks of a query, in its order; an unreadable task with few columns, such as its name."""
     try:
         return list(rows.select_related(*_SCHEDULES))
     except Exception as error:
@@ -40,7 +40,7 @@ def periodic_tasks(rows: Any, alias: str) -> list[Any]:
 
 
 def problem_with(task: Any, cursor: BeatCursor, *, app: Celery, now: datetime) -> str:
-    """Why beat sends nothing of an enabled entry, with the remedy; empty where it does."""
+    """Why beat does not send an enabled entry, with the remedy; empty where it does."""
     from .entry import CursorEntry  # noqa: PLC0415  it needs django-celery-beat
 
     if not task.enabled:
@@ -54,5 +54,5 @@ def problem_with(task: Any, cursor: BeatCursor, *, app: Celery, now: datetime) -
             raise
         return problem_of(error, task.crontab_id)
     if is_aside(cursor.next_due_at):
-        return "The host that beat runs on cannot read it, and this one can: beat's log there says why."
+        return "The host of beat cannot read this entry, but this host can: beat's log there says why."
     return ""

@@ -1,4 +1,4 @@
-"""Builds the message of an occurrence in the beat that sends it, with the headers that instruments add.
+"""Builds the message of an occurrence with the headers that instruments add when beat sends it.
 
 Instruments know beat by ``Scheduler.apply_entry``: around it Sentry opens a trace and a check-in, and leaves
 their ids in the entry's headers.
@@ -14,14 +14,14 @@ from ..ledger.stores import LedgerStore
 from ..messages.message import HEADER, unsubscribed
 from ..messages.stamping import Passage
 from .entry import CursorEntry
-from .occurrence import Occurrence, encoded
+from .occurrence import Occurrence
 
 #: ``Scheduler.apply_entry``, or what sends an entry like it: for an entry and a producer.
 Apply = Callable[[Any, Any], Any]
 
 
 class BrokenTransaction(Exception):
-    """What ran to stamp an entry's occurrence has ended or broken the transaction that it is written in."""
+    """Code that stamped an occurrence has ended or broken the transaction in which beat writes it."""
 
     def __init__(self, entry: CursorEntry, problem: str) -> None:
         super().__init__(problem)
@@ -34,24 +34,24 @@ def stamped(entry: CursorEntry, each: Occurrence, apply: Apply, store: LedgerSto
     Receivers and the project's classes run in the open transaction of ``store``: raises
     :class:`BrokenTransaction` where they leave it in no state to be committed.
     """
-    if entry.app.conf.task_always_eager:  # Celery would run it here
+    if entry.app.conf.task_always_eager:  # Celery would run the task here
         return each
     passage = Passage(entry.app, entry.task, str(each.message.options["task_id"]))
     headers = dict(each.message.options["headers"])
     options = {**each.message.options, **passage.options, "headers": headers}
-    del options["producer"]  # beat passes it on by itself
+    del options["producer"]  # the producer is an argument of apply
     try:
         with unsubscribed(entry.app.backend):
             apply(_with(entry, options), passage)
     except Exception:
-        _look_at(store, entry)
+        _raise_if_broken(store, entry)
         raise
-    _look_at(store, entry)
+    _raise_if_broken(store, entry)
     message = passage.message.with_header(headers[HEADER])
-    return replace(each, call=replace(each.call, message=encoded(entry, message)), message=message)
+    return replace(each, call=replace(each.call, message=message.text_or_raise()), message=message)
 
 
-def _look_at(store: LedgerStore, entry: CursorEntry) -> None:
+def _raise_if_broken(store: LedgerStore, entry: CursorEntry) -> None:
     problem = store.transaction_problem()
     if problem is not None:
         raise BrokenTransaction(entry, problem)

@@ -1,4 +1,4 @@
-"""Beats that stand by: each holds a lease of its own, so that people see how many could take over."""
+"""Records the beats that stand by, each with a lease of its own, to show who could take over."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..models import BEAT, Leader
 from .duty import LEASE
 
 _PREFIX = f"{BEAT}:"
-#: Rows of beats that are gone are deleted after so long.
+#: How long the row of a beat that is gone is kept.
 _GONE = timedelta(hours=1)
-#: Standbys that are listed.
+#: How many standbys are listed.
 SHOWN = 20
 
 
 def duty_of(holder: str) -> str:
-    """The name of this beat's own row; a holder ends with what no other has."""
+    """The name of a beat's own row, from the random end of its holder's name."""
     return f"{_PREFIX}{holder.rpartition(':')[2]}"
 
 
 def note(store: LedgerStore, *, holder: str) -> None:
-    """Say that this beat stands by, for as long as a lease is."""
+    """Record that this beat stands by, for the length of a lease."""
     store.lead(duty_of(holder), holder=holder, lease=LEASE)
 
 
 def forget(store: LedgerStore, *, holder: str) -> None:
-    """This beat stands by no longer; rows of those that are gone are deleted with it."""
+    """Delete this beat's row, and the rows of beats that are gone."""
     rows = Leader.objects.using(store.connection.alias)
     rows.filter(name=duty_of(holder)).delete()
     rows.filter(name__startswith=_PREFIX, expires_at__lt=shifted(database_now(store), -_GONE)).delete()
 
 
 def standing_by(alias: str, *, now: datetime) -> list[Leader]:
-    """Those that stand by now, the one that has done so for longest first; a bounded number."""
+    """The beats that stand by now, the longest first; ``SHOWN + 1`` at most."""
     rows = Leader.objects.using(alias).filter(name__startswith=_PREFIX, expires_at__gt=now)
     return list(rows.order_by("since")[: SHOWN + 1])

@@ -21,12 +21,12 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 
 def notice(store: LedgerStore, *, since: datetime, now: datetime, ids: Collection[int] | None = None) -> int:
-    """Note the entries that somebody else has sent since ``since``, the beginning of this lead; how many.
+    """Record the entries that an ordinary beat has sent since this lead began (``since``); returns how many.
 
-    Ours writes ``last_run_at`` and the cursor in one transaction, and this reads both in one statement: a
-    time that ours has not written is another scheduler's. An edit in the admin that was begun before may
-    write an older one of ours again, or none. A stranger's is seen until ours sends the next occurrence,
-    so ask before that, with ``ids``.
+    Our beat writes ``last_run_at`` and the cursor in one transaction, and this function reads both in one
+    statement: a time that our beat has not written is another scheduler's. An edit in the admin that was
+    begun earlier may write an older time of our beat again, or none. Our next occurrence overwrites an
+    ordinary beat's time, so call this function before, with ``ids``.
     """
     number = 0
     for pk, theirs, recent, known in _found(store, since, ids):
@@ -40,21 +40,21 @@ def notice(store: LedgerStore, *, since: datetime, now: datetime, ids: Collectio
 
 
 def _is_strange(theirs: datetime, recent: str | None) -> bool:
-    """Whether it is none of ours: of those since the oldest that is kept all are kept."""
+    """Whether our beat did not write this time: it keeps all its times since the oldest that it keeps."""
     ours = {each.ran for each in decode(recent)}
     return bool(ours) and theirs not in ours and theirs > min(ours)
 
 
 _WORDS = (
     "%s was also sent by an ordinary beat (at %s), whose messages have no key, so that the task runs twice:"
-    " stop every 'celery beat' that runs without our scheduler"
+    " stop every 'celery beat' that runs without the scheduler of this package"
 )
 
 
 def _found(store: LedgerStore, since: datetime, ids: Collection[int] | None) -> list[tuple[Any, ...]]:
-    """The cursor's id, a time that is not our last one, ours, and when another scheduler was noticed last.
+    """Of each cursor: its id, a time that is not our last one, our times, when a stranger was last noticed.
 
-    A row whose times Python cannot hold tells of nobody.
+    A row whose times Python cannot hold is left out.
     """
     last = PeriodicTask._default_manager.filter(pk=OuterRef("pk")).values("last_run_at")[:1]
     cursors = _cursors(store) if ids is None else _cursors(store).filter(pk__in=ids)

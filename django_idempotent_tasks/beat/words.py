@@ -1,4 +1,4 @@
-"""What an entry of beat may say to our scheduler, and where: one header of its messages, which is not sent.
+"""Reads the words of an entry to our scheduler, from one header of its messages that is not sent.
 
 ``{"idempotent_beat": {"misfire": "all", "overlap": "skip"}}``. Elsewhere such a word does nothing.
 """
@@ -15,12 +15,12 @@ from ..exceptions import ConfigurationError
 HEADER = "idempotent_beat"
 WORDS = {"misfire": ("coalesce", "all", "skip"), "overlap": ("run", "skip")}
 
-#: How far a word may be from one of ours to be taken for it.
+#: How many letters a word may differ from a known word to be taken for a typo of it.
 _TYPO = 2
 
 
 def read(own: Any) -> dict[str, str]:
-    """The words of one entry's header. Raises ConfigurationError for what is none of them."""
+    """The words of one entry's header. Raises ConfigurationError for an unknown word or value."""
     if own in (None, {}):
         return {}
     if not isinstance(own, Mapping):
@@ -35,13 +35,13 @@ def read(own: Any) -> dict[str, str]:
 
 
 def unread(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What one entry of ``beat_schedule`` says to our scheduler in vain, each with the remedy."""
+    """The words of one entry of ``beat_schedule`` that our scheduler does not read, each with the remedy."""
     options = _mapping(entry.get("options"))
     headers = _mapping(options.get("headers"))
     for place, mapping in (("the entry", entry), ("its options", options)):
         for word, meant in _meant(mapping, within=_TYPO):
             yield _remedy(word, place, meant, mapping[word])
-    for word, meant in _meant(headers, within=0):  # a task may have headers of its own, with names like ours
+    for word, meant in _meant(headers, within=0):  # a task may have own headers with similar names
         if meant != HEADER:
             yield _remedy(word, "its headers", meant, headers[word])
     try:
@@ -51,13 +51,13 @@ def unread(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def without_misplaced(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry without words that django-celery-beat refuses or, in an entry that it has, passes over."""
+    """The entry without misplaced words, which django-celery-beat refuses or, in a known entry, ignores."""
     misplaced = dict(_meant(entry, within=_TYPO))
     return {word: value for word, value in entry.items() if word not in misplaced}
 
 
 def _meant(mapping: Mapping[str, Any], *, within: int) -> Iterator[tuple[str, str]]:
-    """Each word that stands for one of ours, and that one."""
+    """Each word that resembles a known word, and the known word."""
     for word in map(str, mapping):
         meant = nearest(word, (HEADER, *WORDS), within=within)
         if meant is not None:

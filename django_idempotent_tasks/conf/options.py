@@ -1,4 +1,4 @@
-"""A task's options: read from its class when Celery creates it, checked there, and kept as one Policy."""
+"""Reads and checks a task's options when Celery creates the task, and keeps them as one Policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..exceptions import ConfigurationError
 from ..identity.arguments import Binder
 from ..identity.rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
 from .project import hmac_key, settings
-from .values import nearest, whole_seconds
+from .values import flag, nearest, one_of, whole_number, whole_seconds
 
 Errors = tuple[type[BaseException], ...]
 
@@ -51,7 +51,7 @@ NAMES = (
     "sensitive",
 )
 
-#: What the same thing is called elsewhere, too far from our word to be taken for a slip of the pen.
+#: Names that other libraries give our options, too far from ours to be found as a typo.
 ALIASES = {
     "idempotency_key": "key",
     "permanent_exceptions": "permanent_errors",
@@ -89,7 +89,7 @@ class Policy:
 
 
 def named_options(task: type, *, but: type) -> dict[str, Any]:
-    """Our options and their values that a task's own classes set; not what ``but`` and its bases do."""
+    """The options of ours that a task's own classes set, without those of ``but`` and its bases, by name."""
     own = [kind for kind in task.__mro__ if not issubclass(but, kind)]
     names = [name for name in NAMES if any(name in vars(kind) for kind in own)]
     return {name: inspect.getattr_static(task, name) for name in names}
@@ -164,8 +164,11 @@ class _Reader:
         value = _given(self.task, name)
         return default if value is NOT_GIVEN else value
 
+    def _named(self, name: str) -> str:
+        return f"Task {self.label}: option {name!r}"
+
     def _wrong(self, name: str, problem: str) -> ConfigurationError:
-        return ConfigurationError(f"Task {self.label}: option {name!r} {problem}")
+        return ConfigurationError(f"{self._named(name)} {problem}")
 
     def _refuse_typos(self) -> None:
         for name in self._own_names():
@@ -176,7 +179,7 @@ class _Reader:
                 raise self._wrong(name, f"does not exist. Did you mean {guess!r}?")
 
     def _own_names(self) -> set[str]:
-        """What the project's own classes set, not Celery's and ours."""
+        """The names that the project's own classes set, without Celery's and ours."""
         own = (kind for kind in self.task.__mro__ if not kind.__module__.startswith(_FOREIGN))
         return {name for kind in (self.task, *own) for name in vars(kind)}
 
@@ -251,27 +254,16 @@ class _Reader:
         return tuple(value)
 
     def _choice(self, name: str, default: str, *others: str) -> str:
-        value = self._get(name, default)
-        if value not in (choices := (default, *others)):
-            raise self._wrong(name, f"must be one of {', '.join(map(repr, choices))}, not {value!r}.")
-        return str(value)
+        return one_of((default, *others), self._get(name, default), name=self._named(name))
 
     def _duration(self, name: str, default: int, *, least: int) -> int:
-        return whole_seconds(
-            self._get(name, default), name=f"Task {self.label}: option {name!r}", least=least
-        )
+        return whole_seconds(self._get(name, default), name=self._named(name), least=least)
 
     def _flag(self, name: str, *, default: bool) -> bool:
-        value = self._get(name, default)
-        if not isinstance(value, bool):
-            raise self._wrong(name, f"must be True or False, not {value!r}.")
-        return value
+        return flag(self._get(name, default), name=self._named(name))
 
     def _count(self, name: str, default: int) -> int:
-        value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._wrong(name, f"must be a whole number of at least 1, not {value!r}.")
-        return value
+        return whole_number(self._get(name, default), name=self._named(name), least=1)
 
     def _errors(self, name: str) -> Errors:
         value = self._get(name, ())

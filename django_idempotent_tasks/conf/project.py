@@ -1,4 +1,4 @@
-"""The one settings dict, ``IDEMPOTENT_TASKS``: defaults, validation, and a reload when tests override it."""
+"""Reads and checks the settings dict ``IDEMPOTENT_TASKS``, again whenever a test overrides it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from ..exceptions import ConfigurationError
-from .values import nearest, whole_seconds
+from .values import flag, nearest, one_of, whole_number, whole_seconds
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"
-#: Fewer characters could be tried one by one.
+#: Fewest characters: a shorter key could be found by trying.
 HMAC_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``IDEMPOTENT_TASKS`` says, validated; durations in whole seconds, sizes in bytes."""
+    """The validated settings; durations in whole seconds, sizes in characters."""
 
     database: str = "default"
     schema: str | None = None
@@ -50,20 +50,11 @@ def _duration(least: int) -> Callable[[str, object], int]:
 
 
 def _count(least: int) -> Callable[[str, object], int]:
-    def check(name: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            msg = f"{name} must be a whole number of at least {least}, not {value!r}."
-            raise ConfigurationError(msg)
-        return value
-
-    return check
+    return lambda name, value: whole_number(value, name=name, least=least)
 
 
 def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        msg = f"{name} must be True or False, not {value!r}."
-        raise ConfigurationError(msg)
-    return value
+    return flag(value, name=name)
 
 
 def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
@@ -100,7 +91,7 @@ def _hmac_key(name: str, value: object) -> str | None:
 
 
 def _imported(name: str, value: object) -> object:
-    """What a dotted path names; anything else as it is."""
+    """The object that a dotted path names; any other value as it is."""
     if not isinstance(value, str):
         return value
     try:
@@ -111,13 +102,7 @@ def _imported(name: str, value: object) -> object:
 
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
-    def check(name: str, value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            msg = f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}."
-            raise ConfigurationError(msg)
-        return value
-
-    return check
+    return lambda name, value: one_of(choices, value, name=name)
 
 
 def _alias(name: str, value: object) -> str:
@@ -177,10 +162,10 @@ def settings() -> Settings:
 
 
 def hmac_key() -> str:
-    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else made of ``SECRET_KEY``.
+    """The key of the HMAC over sensitive arguments: ``HMAC_KEY``, else ``SECRET_KEY``.
 
-    While ``SECRET_KEY_FALLBACKS`` names older ones it is the oldest, so that a rotation changes no digest
-    before the old key goes.
+    While ``SECRET_KEY_FALLBACKS`` has older keys the oldest is used, so that a rotation changes no digest
+    before the old key is removed.
     """
     stated = settings().hmac_key
     return stated or str([django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS][-1])

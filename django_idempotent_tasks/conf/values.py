@@ -1,4 +1,7 @@
-"""Reads a duration that a user wrote, and finds the known name nearest to a misspelt one."""
+"""Checks values of settings and task options, and finds the known name nearest to a typo.
+
+Each check raises :class:`ConfigurationError` that begins with ``name``.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,7 @@ LONGEST = 1_000_000_000
 
 
 def whole_seconds(value: object, *, name: str, least: int = 0) -> int:
-    """The duration as whole seconds, rounded up.
-
-    Raises :class:`ConfigurationError` naming ``name`` when it is not a number or timedelta, or is
-    below ``least`` seconds or absurdly long.
-    """
+    """The duration, a number or a timedelta from ``least`` to LONGEST, as whole seconds, rounded up."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds):
         msg = f"{name} must be seconds or a timedelta, not {value!r}."
@@ -26,6 +25,30 @@ def whole_seconds(value: object, *, name: str, least: int = 0) -> int:
         msg = f"{name} must be between {least} s and {LONGEST} s, not {value!r}."
         raise ConfigurationError(msg)
     return ceil(seconds)
+
+
+def whole_number(value: object, *, name: str, least: int) -> int:
+    """The value, an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        msg = f"{name} must be a whole number of at least {least}, not {value!r}."
+        raise ConfigurationError(msg)
+    return value
+
+
+def flag(value: object, *, name: str) -> bool:
+    """The value, True or False."""
+    if not isinstance(value, bool):
+        msg = f"{name} must be True or False, not {value!r}."
+        raise ConfigurationError(msg)
+    return value
+
+
+def one_of(choices: Iterable[str], value: object, *, name: str) -> str:
+    """The value, one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        msg = f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}."
+        raise ConfigurationError(msg)
+    return value
 
 
 def distance(left: str, right: str) -> int:

@@ -1,4 +1,4 @@
-"""Gives Celery and logging an error that they can read, in the place of one that would hang or exit them."""
+"""Gives Celery and logging a readable error in the place of one that would hang them or make them exit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from celery.exceptions import Retry
 from ..exceptions import UnreadableError
 from .raised import cause_of, class_of, context_of, hides_context, is_a, is_shutdown, members_of, message_of
 
-#: So many errors of one chain, members of one group and notes of one error are looked at or let through.
+#: Most errors of one chain, members of one group and notes of one error that are looked at or let through.
 CHAIN, MEMBERS, NOTES = 100, 100, 100
 
-#: What nobody expects to be code of the project, in the class of an error and in the class of that.
+#: Names that must not be code of the project: in an error's class, and in the class of that class.
 _OF_ERRORS = frozenset(
     {"__cause__", "__class__", "__context__", "__getattribute__", "__suppress_context__", "__traceback__"}
 )
@@ -23,7 +23,7 @@ _OF_CLASSES = frozenset(
     {"__eq__", "__getattr__", "__getattribute__", "__hash__", "__mro__", "__name__", "__qualname__"}
 )
 
-#: What Celery and logging read; they are ready for an ordinary exception there.
+#: What Celery and logging read of an error; they catch ordinary exceptions there.
 _READ: tuple[Callable[[Any], object], ...] = (
     str,
     repr,
@@ -39,9 +39,9 @@ _HEAP = 1 << 9
 
 
 def presentable(error: BaseException) -> BaseException:
-    """The error itself, without a chain that does harm; UnreadableError where it does harm itself.
+    """The error itself, without a harmful chain; UnreadableError in the place of a harmful error.
 
-    Harm is what raises an exit or does not end where one reads it, as Celery and logging do.
+    Harmful is an error that raises an exit or never ends when Celery or logging reads it.
     """
     if not _is_plain(error):
         return UnreadableError(f"{class_of(error)}: {message_of(error)[:1000]}")
@@ -57,7 +57,7 @@ def _are_plain(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The errors that are shown with this one, in so far as they are looked at."""
+    """The errors that are shown with this one, at most CHAIN of them."""
     left, seen = [error], 0
     while left and seen < CHAIN:
         link, seen = left.pop(), seen + 1
@@ -68,7 +68,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_plain(error: BaseException) -> bool:
-    """Whether reading this one error does no harm; what raises an ordinary exception is none."""
+    """Whether reading this one error does no harm; raising an ordinary exception is no harm."""
     kind = type(error)
     of_errors = _OF_GROUPS if is_a(error, BaseExceptionGroup) else _OF_ERRORS
     if _defines(kind, of_errors) or _defines(type(kind), _OF_CLASSES):
@@ -89,7 +89,7 @@ def _are_texts(notes: Any) -> bool:
 
 
 def _defines(kind: type, names: frozenset[str]) -> bool:
-    """Whether one of the class's bases that is not Python's own has one of the names."""
+    """Whether one of the class's bases, Python's own left out, defines one of the names."""
     mro = type.__dict__["__mro__"].__get__(kind)
     own = (each for each in mro if type.__dict__["__flags__"].__get__(each) & _HEAP)
     return any(not names.isdisjoint(type.__dict__["__dict__"].__get__(each)) for each in own)

@@ -1,4 +1,4 @@
-"""Reads an error by Python's own slots, since its class may lie about itself, raise, or never end."""
+"""Reads an error by Python's own slots, since the code of its class may lie, raise, or never end."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _members: Any = vars(BaseExceptionGroup)["exceptions"]
 
 
 def is_a(error: object, *kinds: type[E]) -> TypeGuard[E]:
-    """Whether an ``except`` clause with these classes would catch it.
+    """Whether an ``except`` clause with these classes would catch the error.
 
-    That looks at the bases alone: ``isinstance`` also asks the error's ``__class__`` and the classes'
-    ``__instancecheck__``, which are code of the project.
+    Such a clause looks at the bases alone: ``isinstance`` also asks the error's ``__class__`` and the
+    classes' ``__instancecheck__``, which are code of the project.
     """
     return any(type.__subclasscheck__(kind, type(error)) for kind in kinds)
 
 
 def is_shutdown(error: BaseException) -> bool:
-    """Whether this process is told to end (or a greenlet killed), as against what a body raises by itself.
+    """Whether an error means that this process is told to end (or a greenlet killed), not that a body failed.
 
-    A pool child that is told to end takes that for a stop of its worker; where it is none, the parent
+    A pool child takes a signal to end for a stop of its worker; where the worker does not stop, the parent
     knows better and counts a crash.
     """
     if is_a(error, Exception):
@@ -53,17 +53,17 @@ def _is_main() -> bool:
 
 
 def anew(error: E) -> E:
-    """The same error once more: one that is kept gathers the frames of everybody who raises it."""
+    """A copy of a kept error, to be raised: the kept one would gather the frames of every raise."""
     return copy(error)
 
 
 def guarded(read: Callable[[], str], otherwise: str = UNREADABLE) -> str:
-    """The text that code of the project gives, or ``otherwise``; only a stop of the worker gets out.
+    """The text that code of the project gives, or ``otherwise``; raises only a stop of the worker.
 
-    How long that code takes is a matter of the task's time limit, as it is for the body.
+    How long that code may take is up to the task's time limit, as for the body.
     """
     try:
-        return str.__str__(read())  # of a subclass of str nothing is believed
+        return str.__str__(read())  # no method of a subclass of str is called
     except BaseException as error:
         if is_shutdown(error):
             raise
@@ -72,7 +72,7 @@ def guarded(read: Callable[[], str], otherwise: str = UNREADABLE) -> str:
 
 def name_of(error: BaseException) -> str:
     """The name of the error's class, without its module."""
-    return guarded(lambda: _type_slots["__name__"].__get__(type(error)))
+    return name_of_class(type(error))
 
 
 def class_of(error: BaseException) -> str:
@@ -83,7 +83,7 @@ def class_of(error: BaseException) -> str:
 
 
 def module_of_class(kind: type) -> str:
-    """The module that a class says it is of; empty where it says something else than a text."""
+    """The module that a class names; empty where that is no text."""
     return guarded(lambda: _type_slots["__module__"].__get__(kind), "")
 
 
@@ -105,7 +105,7 @@ def cause_of(error: BaseException) -> BaseException | None:
 
 
 def context_of(error: BaseException) -> BaseException | None:
-    """``__context__``, as Python set it; also where ``raise ... from`` says not to show it."""
+    """``__context__``, as Python set it; also where ``raise ... from`` hides it."""
     context: BaseException | None = _slots["__context__"].__get__(error)
     return context
 
@@ -138,7 +138,7 @@ def members_of(error: BaseException, *, most: int) -> tuple[BaseException, ...]:
 
 
 def notes_of(error: BaseException, *, most: int, length: int) -> list[str]:
-    """The first notes, each up to so many characters."""
+    """The first notes, each cut to ``length`` characters."""
     notes: list[Any] = []
 
     def read() -> str:
@@ -151,10 +151,10 @@ def notes_of(error: BaseException, *, most: int, length: int) -> list[str]:
 
 
 def message_of(error: BaseException) -> str:
-    """What the error says of itself, or its class where it does not."""
+    """``str()`` of the error, or its class where that raises."""
     return guarded(lambda: str(error), f"<{name_of(error)} that cannot be printed>")
 
 
 def shown(value: object) -> str:
-    """``repr()`` of a value of the project's."""
+    """``repr()`` of a value of the project, or ``(unreadable)`` where that raises."""
     return guarded(lambda: repr(value))

@@ -9,12 +9,12 @@ from typing import Any
 from celery.bootsteps import CLOSE, TERMINATE  # type: ignore[attr-defined]  # not in its stubs
 from celery.worker import state
 
-# The worker of this process, from its init on; children inherit it and must not ask it.
+# The worker of this process, from its init on; pool children inherit it and must not ask it.
 _worker: Any = None
 
 
 def watch(worker: Any) -> None:
-    """Ask this worker from now on."""
+    """Keep the worker of this process, to be asked from now on."""
     global _worker  # noqa: PLW0603  one worker a process is the point
     _worker = worker
 
@@ -22,17 +22,17 @@ def watch(worker: Any) -> None:
 def is_stopping() -> bool:
     """Whether the worker is told to stop, warm or cold, by a signal, remote control or its embedding program.
 
-    For its parent process: Celery notes a signal or a command before it stops the pool, and the
-    blueprint's state is that of a stop for any other reason. Once begun, a stop is never taken back.
+    For the parent process: Celery notes a signal or a command before it stops the pool, and the
+    blueprint's state shows a stop for any other reason. Once begun, a stop is never taken back.
     """
-    told: tuple[Any, ...] = (state.should_stop, state.should_terminate)  # an exit code, and 0 is one
-    if any(code is not None and code is not False for code in told):
+    codes: tuple[Any, ...] = (state.should_stop, state.should_terminate)  # exit codes, of which 0 is one
+    if any(code is not None and code is not False for code in codes):
         return True
     return getattr(getattr(_worker, "blueprint", None), "state", None) in {CLOSE, TERMINATE}
 
 
 def is_consuming() -> bool:
-    """Whether the worker takes messages: it runs, its consumer does, and that has its connection."""
+    """Whether the worker takes messages: worker and consumer run, and the consumer has its connection."""
     consumer = getattr(_worker, "consumer", None)
     if consumer is None or is_stopping():
         return False
@@ -40,10 +40,10 @@ def is_consuming() -> bool:
 
 
 def may_be_interrupted() -> bool:
-    """Whether a KeyboardInterrupt in the calling thread can be Ctrl-C; a worker hears that by another way.
+    """Whether a KeyboardInterrupt in the calling thread can be Ctrl-C.
 
-    Celery's handler of SIGINT raises nothing. Python's own does, in the main thread, and any other
-    program than a worker may have one that does.
+    In a worker it cannot, since Celery's handler of SIGINT raises nothing. Python's own handler raises, in
+    the main thread, and so may the handler of any other program.
     """
     if threading.current_thread() is not threading.main_thread():
         return _worker is None

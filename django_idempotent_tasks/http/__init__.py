@@ -1,4 +1,4 @@
-"""The header ``Idempotency-Key`` over HTTP: submit once, refuse a second click, ask about a job, cancel it.
+"""Serves the header ``Idempotency-Key`` over HTTP: submit a call once, ask about its job, cancel it.
 
 Problems are ``application/problem+json`` (RFC 9457). The header's value is a structured-field string
 or the bare characters of one (RFC 8941, 3.3.3), at most 255 of them.

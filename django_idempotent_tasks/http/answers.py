@@ -1,4 +1,4 @@
-"""What the HTTP views answer: a job's document, and problems as ``application/problem+json`` (RFC 9457)."""
+"""Builds the answers of the HTTP views: a job's document, and problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..models import IdempotencyKey
 from ..states import LIVE
 from . import jobs
 
-#: While the ledger does not answer.
+#: The header of answers while the ledger does not answer.
 SOON = {"Retry-After": "5"}
 
 
@@ -22,7 +22,7 @@ def job_document(key: IdempotencyKey) -> dict[str, Any]:
 
 
 def url_of(name: str, task_id: str) -> str | None:
-    """The URL of a job's view; None in a project that has its own way to tell about jobs."""
+    """The URL of a job's view; None in a project that does not include the package's URLs."""
     try:
         return reverse(f"idempotent_tasks:{name}", args=[task_id])
     except NoReverseMatch:
@@ -42,7 +42,7 @@ def problem(
     *,
     job: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    """A problem document; ``job`` is the one that has the key."""
+    """A problem document; ``job`` is the document of the job that has the key."""
     content: dict[str, Any] = {"type": f"urn:django-idempotent-tasks:{kind}", "status": status}
     content |= {"detail": detail} | ({} if job is None else {"job": job})
     return JsonResponse(

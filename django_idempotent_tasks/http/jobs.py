@@ -1,4 +1,4 @@
-"""A call as a job that an HTTP client may ask about: its document, found by the accepted call's task id."""
+"""Shows a call to HTTP clients as a job, whose id is the task id of the accepted call."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ..models import AnsweredCall, IdempotencyKey
 from ..operations.tasks import known_task
 from ..states import Reason, State
 
-#: Seconds after which a client may ask again, whatever the ledger says.
+#: The fewest and the most seconds after which a client may ask again.
 SOONEST, LATEST = 1, 10
-#: The most seconds between two looks at a job, which may end or tell how far it is at any time.
+#: The most seconds between two requests for a job, which may end or report progress at any time.
 LOOK = 3
 
-#: What a client is told of the result of a job that has none to show.
+#: Reasons of a success that has no result to show to a client.
 _WITHOUT_RESULT = frozenset({Reason.RESULT_NOT_STORED, Reason.IGNORED, Reason.REPLACED, Reason.SENT})
 
 
-#: How a call ended, and the key that a later call has.
+#: How a call ended, and its key, which a later call has now.
 Replaced = tuple[AnsweredCall, IdempotencyKey]
 
 
 def find(task_id: str) -> IdempotencyKey | None:
-    """The key of an accepted call; None where there is none, or the id can be none."""
+    """The key of an accepted call; None for an unknown id, or a text that cannot be an id."""
     return None if task_id_problem(task_id) is not None else rows.of_call(task_id)
 
 
 def find_replaced(task_id: str) -> Replaced | None:
-    """How a call ended whose key a later call has, and that key; None when nothing is known of it.
+    """How a call ended whose key a later call has, and that key; None for an unknown id.
 
-    Two statements, whatever they find: how long the answer takes tells nothing.
+    Always two statements, so that the time of the answer reveals nothing.
     """
     if task_id_problem(task_id) is not None:
         return None
@@ -57,17 +57,19 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "task": key.task,
         "state": state.name.lower(),
         "created": _moment(key.created_at),
-        "started": None if state is State.PENDING else _moment(key.started_at),  # a redrive starts anew
+        "started": None
+        if state is State.PENDING
+        else _moment(key.started_at),  # a redrive starts the call anew
         "finished": _moment(key.finished_at),
         "attempt": key.attempts,
         "progress": decode_progress(key.progress),
         "steps": [{"name": step.name, "state": "done"} for step in rows.steps_of(key)],
-        **_end(state, Reason(key.reason), key.result),
+        **_outcome(state, Reason(key.reason), key.result),
     }
 
 
 def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
-    """The same of a call that ended before a later one took its key."""
+    """The document of a call that ended before a later call took its key."""
     state = State(call.state)
     return {
         "id": call.task_id,
@@ -79,27 +81,27 @@ def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]
         "attempt": None,
         "progress": None,
         "steps": [],
-        **_end(state, Reason(call.reason), call.result),
+        **_outcome(state, Reason(call.reason), call.result),
     }
 
 
 def cancel(key: IdempotencyKey) -> str:
-    """Cancel the key's present call, as ``task.cancel`` does; what that returns."""
+    """Cancel the key's present call as ``task.cancel`` does; returns the same."""
     task = known_task(key.task)
     if task is not None and hasattr(task, "cancel"):
         return str(task.cancel(task_id=key.task_id))
-    store = get_store()  # a task that another process knows: nobody here can tell its result backend
+    store = get_store()  # a task that this process does not know: its result backend is not told
     done = store.cancel(key.digest, window=settings().redelivery_window, task_id=key.task_id)
     return "cancelled" if done else "finishing"
 
 
 def look_after(key: IdempotencyKey) -> int:
-    """Seconds until a look at an unfinished job may tell something new."""
+    """Seconds until a request for an unfinished job may return something new."""
     return min(retry_after(key), LOOK)
 
 
 def retry_after(key: IdempotencyKey | None) -> int:
-    """Seconds until the same request, sent again, may be answered otherwise."""
+    """Seconds until the same request may get another answer."""
     opens = None if key is None else key.open_at
     if opens is None:
         return SOONEST
@@ -107,7 +109,7 @@ def retry_after(key: IdempotencyKey | None) -> int:
     return int(min(max(left, SOONEST), LATEST))
 
 
-def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
+def _outcome(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
     if state is State.SUCCEEDED:
         return {"result": None if reason in _WITHOUT_RESULT or text is None else _plain(text)}
     if state in {State.FAILED, State.REVIEW}:
@@ -116,9 +118,9 @@ def _end(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    """A stored result as JSON of the standard: values of other types as their texts, no NaN, no Infinity.
+    """A stored result as standard JSON: values of other types as text, NaN and Infinity as null.
 
-    None where it cannot be read.
+    None where the result cannot be read.
     """
     try:
         return parsed(text, object_hook=_unwrapped, parse_constant=lambda _name: None, parse_float=_finite)

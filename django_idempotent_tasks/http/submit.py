@@ -1,4 +1,4 @@
-"""``submit_response``: reserve a call under the request's ``Idempotency-Key``, and answer for it."""
+"""``submit_response``: reserves a call under the request's ``Idempotency-Key``, and answers with its job."""
 
 from __future__ import annotations
 
@@ -38,21 +38,20 @@ def submit_response(
     scope: str | None = None,
     key: object = None,
 ) -> HttpResponse:
-    """Reserve a call of ``task`` under the request's key, and answer for it.
+    """Reserve a call of ``task`` under the request's key, and answer with its job.
 
-    The key is the header ``Idempotency-Key``, or ``key``, which may be any value that names the work:
-    with what the task's own ``key`` names it is the same key. It is bound to ``scope``, else to the
-    signed-in user. 202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted one
-    is unfinished; 200 and ``Idempotent-Replayed: true`` once it has ended, however it did (``state``
-    tells); work that the view names and that has failed may be asked for again, as the task's
-    ``on_failed`` says; 422 for another payload under the key; 400 without a key, with a bad one, or
-    with arguments that do not fit; 413 for arguments above ``MAX_PAYLOAD``; 401 without a scope or a
-    user; 503 when the ledger does not answer: the same request again is safe. Raises
-    :class:`ConfigurationError` for a task that cannot be submitted.
+    The key is the header ``Idempotency-Key``, or ``key``: any value that names the work, and the value of
+    the task's own ``key`` names the same key. The key is bound to ``scope``, else to the signed-in user.
+    202 and ``Location`` for a new job; 409 and ``Retry-After`` while the accepted job is unfinished; 200
+    and ``Idempotent-Replayed: true`` once the job has ended, whatever its ``state``. A failed job under
+    ``key`` may be submitted again, as the task's ``on_failed`` says. 422 for another payload under the
+    key; 400 without a key, with a bad key, or with arguments that do not fit; 413 for arguments above
+    ``MAX_PAYLOAD``; 401 without a scope or a user; 503 when the ledger does not answer: sending the same
+    request again is safe. Raises :class:`ConfigurationError` for a task that cannot be submitted.
     """
     try:
         whose = _scope_of(request, scope)
-        if key is not None:  # names the work, not the request
+        if key is not None:  # the key names the work, not the request
             return _submitted(task, kwargs, key, scope=whose, is_request=False)
         return _submitted(task, kwargs, _key_of(request), scope=whose, is_request=True)
     except _Refused as refused:
@@ -72,10 +71,10 @@ def _submitted(
     if not getattr(task, "idempotency_guarded", False):
         msg = f"{task.name} cannot be submitted: give it base=IdempotentTask."
         raise ConfigurationError(msg)
-    if not isinstance(kwargs, Mapping):  # a view may pass on what it was sent
+    if not isinstance(kwargs, Mapping):  # a view may pass on the client's JSON as it is
         return problem(400, "bad-arguments", "The arguments must be an object, by name.")  # type: ignore[unreachable]
     try:
-        ended = _failed_before(task, kwargs, key, scope=scope) if is_request else None
+        ended = _replay_of_failed(task, kwargs, key, scope=scope) if is_request else None
         if ended is not None:
             return ended
         submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
@@ -89,8 +88,10 @@ def _submitted(
     return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
 
 
-def _failed_before(task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str) -> HttpResponse | None:
-    """The end of a key that failed: a request that is sent again is answered, never run again."""
+def _replay_of_failed(
+    task: Any, kwargs: Mapping[str, Any], key: object, *, scope: str
+) -> HttpResponse | None:
+    """The answer for a key that has failed: a repeated request is answered, its work never runs again."""
     row = get_key(task, idempotency_key=key, scope=scope)
     if row is None or row.state not in DEAD or row.discarded_at is not None:
         return None
@@ -102,26 +103,26 @@ def _failed_before(task: Any, kwargs: Mapping[str, Any], key: object, *, scope: 
 
 def _not_accepted(error: Exception) -> HttpResponse:
     if isinstance(error, KeyReused):
-        text = f"This {HEADER} was used with another request. Take a new one for new work."
+        text = f"This {HEADER} was used with another request. Send a new key for new work."
         return problem(422, "key-reused", text)
     if isinstance(error, InvalidKey):
         return problem(400, "invalid-key", str(error))
     if isinstance(error, PayloadTooLarge):
-        text = "The arguments are too large. Upload what is large, and send a reference to it."
+        text = "The arguments are too large. Upload large data, and send a reference to it."
         return problem(413, "payload-too-large", text)
     if isinstance(error, TypeError):
         return problem(400, "bad-arguments", f"The arguments do not fit: {error}.")
     return problem(
-        503, "ledger-down", "The ledger did not answer. Send the request again, under the same key.", SOON
+        503, "ledger-down", "The ledger did not answer. Send the request again, with the same key.", SOON
     )
 
 
 def _held(row: IdempotencyKey | None) -> HttpResponse:
-    """The work is accepted and not finished: the same request may be sent again, to the same answer."""
+    """409: a call with this key is accepted and not finished."""
     headers = {"Retry-After": str(jobs.retry_after(row))}
     if row is None:
-        return problem(409, "in-progress", "The same request is just being accepted.", headers)
-    text = "The same request is being worked on."
+        return problem(409, "in-progress", "The same request is being accepted at this moment.", headers)
+    text = "The same request is accepted and not finished."
     return problem(409, "in-progress", text, headers | _location(row), job=job_document(row))
 
 
@@ -137,7 +138,7 @@ def _location(row: IdempotencyKey) -> dict[str, str]:
 def _key_of(request: HttpRequest) -> str:
     value = (request.headers.get(HEADER) or "").strip()
     if not value:
-        raise _Refused(problem(400, "key-missing", f"Send a header {HEADER} that is new for new work."))
+        raise _Refused(problem(400, "key-missing", f"Send a header {HEADER}, with a new key for new work."))
     quoted = _QUOTED.fullmatch(value)
     key = re.sub(r'\\(["\\])', r"\1", quoted[1]) if quoted else value
     if not key or len(key) > LIMIT or not (quoted or _BARE.fullmatch(value)) or (not quoted and '"' in value):
@@ -147,10 +148,10 @@ def _key_of(request: HttpRequest) -> str:
 
 
 def _scope_of(request: HttpRequest, scope: str | None) -> str:
-    """Whose key it is: keys of others are neither seen nor disturbed."""
+    """The scope of the key: keys of other users are neither seen nor touched."""
     if scope is not None:
         return scope
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to somebody."))
+        raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to a user."))
     return user_scope(user)

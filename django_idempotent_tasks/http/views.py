@@ -1,4 +1,4 @@
-"""The views of a job: ask about it, cancel it."""
+"""The HTTP views of a job: its document, and its cancellation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .answers import SOON, job_document, problem, user_scope
 
 
 class JobView(View):
-    """What the views of a job share. Who may see it is the project's to say; nobody may by default."""
+    """The base of the views of a job. By default only the user whose key it is may see a job."""
 
     def may_see(self, request: HttpRequest, key: IdempotencyKey) -> bool:
-        """Whether this request may know of the job: by default only the user that the key is bound to."""
+        """Whether this request may see the job: by default only the user whose scope the key has."""
         user = getattr(request, "user", None)
         return user is not None and user.is_authenticated and key.scope == user_scope(user)
 
@@ -29,13 +29,13 @@ class JobView(View):
         except ObjectDoesNotExist:
             return problem(404, "not-found", "There is no such job, or it is not yours.")
         except DatabaseError:
-            return problem(503, "ledger-down", "Ask again.", SOON)
+            return problem(503, "ledger-down", "The ledger did not answer. Ask again.", SOON)
 
     def found(self, request: HttpRequest, task_id: str) -> IdempotencyKey | jobs.Replaced:
-        """The key of a call, or how it ended before a later call took its key; raises ``DoesNotExist``.
+        """The key of a call, or how the call ended before a later call took its key.
 
-        An id that is unknown and one that this request may not see take the same statements: who asks
-        must not learn that it is there.
+        Raises ``DoesNotExist`` for an unknown id and for a job that this request may not see. Both take the
+        same statements, so that the client does not learn which it was.
         """
         key = jobs.find(task_id)
         if key is not None and self.may_see(request, key):
@@ -47,7 +47,7 @@ class JobView(View):
 
 
 class JobStatusView(JobView):
-    """``GET``: the job's document; 404 for one that is unknown or another's."""
+    """``GET``: the job's document; 404 for an unknown job, or one of another user."""
 
     http_method_names = ["get", "head", "options"]
 
@@ -68,20 +68,20 @@ class JobCancelView(JobView):
     def post(self, request: HttpRequest, task_id: str) -> HttpResponse:
         key = self.found(request, task_id)
         if not isinstance(key, IdempotencyKey):
-            return _over(_replaced(*key))
+            return _ended(_replaced(*key))
         outcome = jobs.cancel(key)
         key.refresh_from_db()
         if outcome == "cancelled" or key.state == State.CANCELLED:
             return JsonResponse(job_document(key))
-        return problem(409, outcome, "It cannot be cancelled any more.", job=job_document(key))
+        return problem(409, outcome, "The job cannot be cancelled any more.", job=job_document(key))
 
 
 def _replaced(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]:
     return jobs.replaced_document(call, key) | {"cancel_url": None}
 
 
-def _over(job: dict[str, Any]) -> HttpResponse:
-    """Of a call that ended before a later one took its key."""
+def _ended(job: dict[str, Any]) -> HttpResponse:
+    """The answer to cancelling a call that ended before a later call took its key."""
     if job["state"] == State.CANCELLED.name.lower():
         return JsonResponse(job)
-    return problem(409, "finished", "It is over: a later call has its key by now.", job=job)
+    return problem(409, "finished", "The job has ended, and a later call has its key now.", job=job)

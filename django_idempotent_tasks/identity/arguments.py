@@ -1,4 +1,4 @@
-"""A call's arguments: as they arrive in the worker, and under the names of the task's parameters."""
+"""Turns a call's arguments into what arrives in the worker, and binds them to the parameters' names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 class Binder:
     """Binds calls to the parameters of one function, as Python itself would.
 
-    Positional, keyword and defaulted calls of the same thing give equal dicts; what ``*args`` and
-    ``**kwargs`` collect stands under their own names. A decorated function is seen through
+    Equal arguments give equal dicts, whether positional, by keyword or by default; ``*args`` and
+    ``**kwargs`` are collected under their own names. A decorated function is seen through
     ``functools.wraps``. ``skip_first`` leaves out the parameter that takes the task (``bind=True``).
     """
 
@@ -61,7 +61,7 @@ class Binder:
 def check_given(args: object, kwargs: object, *, task: str) -> None:
     """Raise TypeError, as Celery does when it sends, for arguments that are no list, tuple or mapping.
 
-    Asked before they are looked at for the first time: an iterator would be empty afterwards.
+    Comes before anything reads the arguments: an iterator would be empty afterwards.
     """
     if args is not None and not isinstance(args, list | tuple):
         raise TypeError(f"args of {task} must be a list or a tuple, not a {type(args).__qualname__}")
@@ -74,13 +74,13 @@ def as_sent(
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the arguments as the worker gets them: after one trip through kombu's JSON.
 
-    Raises InvalidKey, naming the argument, for what cannot be sent or would not be read, and for a dict
-    of which JSON would lose a key.
+    Raises InvalidKey, naming the argument, for a value that cannot be sent or read, and for a dict of which
+    JSON would lose a key.
     """
     try:
         if is_plain(list(args)) and is_plain(kwargs):
             return args, kwargs
-        _ask_for_lost_keys(binder, args, kwargs, task=task)
+        _check_lost_keys(binder, args, kwargs, task=task)
         sent_args, sent_kwargs = loads(dumps([list(args), kwargs]))
     except InvalidKey:
         raise
@@ -97,8 +97,8 @@ def _named(
     yield from kwargs.items()
 
 
-def _ask_for_lost_keys(binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, task: str) -> None:
-    """Before the trip: afterwards nothing tells of them."""
+def _check_lost_keys(binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, task: str) -> None:
+    """Raise InvalidKey for a dict of which JSON would lose a key, which nothing shows after the trip."""
     for name, value in _named(binder, args, kwargs):
         lost = lost_key(value)
         if lost is not None:
@@ -112,7 +112,7 @@ def _refusal(binder: Binder, args: Sequence[Any], kwargs: Mapping[str, Any], *, 
     for name, value in _named(binder, args, kwargs):
         try:
             loads(dumps(value))
-        except Exception:  # noqa: BLE001 - the same error as in as_sent, found again
+        except Exception:  # noqa: BLE001  the error of as_sent() again
             return (
                 f"argument {name!r} of {task}: the JSON serializer refuses this {type(value).__qualname__}; "
                 "pass ids, strings, numbers, and lists or dicts of them"
@@ -137,8 +137,8 @@ def _parameters(function: Callable[..., object], *, skip_first: bool) -> list[Pa
 
 
 def _compile(parameters: list[Parameter], *, name: str) -> Callable[..., dict[str, object]]:
-    # Only parameter names, which Python has checked to be identifiers, become source; defaults are handed
-    # over as values. Such a function binds in 0.3 us, Signature.bind() in 4.
+    # Only parameter names, which Python has checked to be identifiers, become source; defaults are passed
+    # as values. Such a function binds in 0.3 us, Signature.bind() in 4.
     result = ", ".join(f"{parameter.name!r}: {parameter.name}" for parameter in parameters)
     source = f"lambda {', '.join(_declarations(parameters))}: {{{result}}}"
     defaults = {_default_name(index): parameter.default for index, parameter in enumerate(parameters)}

@@ -1,4 +1,4 @@
-"""Values as canonical JSON: one text for equal values, another text for different ones, on every machine."""
+"""Writes values as canonical JSON: equal values give one text on every machine, different ones differ."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from django.utils.functional import Promise
 
 from ..exceptions import InvalidKey
 
-#: Where a value stands: the trail of what holds it, and its key (str) or index (int) in there.
+#: Where a value stands: the trail of its container, and its key (str) or index (int) in there.
 Trail: TypeAlias = "tuple[Trail | None, str | int]"
 
-#: Marks a value that JSON has no type for, as in {"!uuid": ...}; in front of a user's key it is doubled.
+#: Marks a value of a type that JSON has not, as in {"!uuid": ...}; a user's key that begins so doubles it.
 _MARK = "!"
 _INTEGRAL_FLOAT = re.compile(r"\.0(?:[,\]}]|$)|e\+\d")
 _SHOWN_LENGTH = 60
@@ -30,7 +30,7 @@ _ONLY_STR: frozenset[type] = frozenset({str})
 _UNROUNDED = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, capitals=1, clamp=0, traps=[])
 _MICROSECOND = timedelta(microseconds=1)
 
-# Other encoders (orjson, msgspec) write floats and non-ASCII text differently: another key elsewhere.
+# Not orjson or msgspec: they write floats and non-ASCII text differently, which would give other keys.
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -68,30 +68,30 @@ def is_plain(value: object) -> bool:
     if _SCALARS.issuperset(map(type, items)):
         return True
     for item in items:  # noqa: SIM110 - all() would cost a frame on every level
-        if not is_plain(item):
+        if type(item) not in _SCALARS and not is_plain(item):
             return False
     return True
 
 
 def _is_plain_keyed(value: dict[object, object]) -> bool:
-    # kombu makes a value of another type of a dict with "__type__".
+    # kombu decodes a dict with "__type__" to a value of another type.
     return _ONLY_STR.issuperset(map(type, value)) and "__type__" not in value
 
 
 def _plain_text(value: object) -> str | None:
-    # The C encoder's text, where it is canonical as it stands; other key types would be sorted as numbers.
+    # The C encoder's text, if it is canonical already; keys of other types would be sorted as numbers.
     if not is_plain(value):
         return None
     try:
-        # encode() sets up an encoder each time, which is dear for one number.
+        # encode() sets up an encoder each time, which costs too much for one number.
         text = int.__repr__(value) if type(value) is int else "null" if value is None else _encode(value)
-    except ValueError:  # NaN, or an int beyond Python's limit on digits: the walk says where
+    except ValueError:  # NaN, or an int beyond Python's limit on digits: _form() names the place
         return None
     return None if _needs_walk(text) else text
 
 
 def _needs_walk(text: str) -> bool:
-    # A key that looks like our mark, a surrogate, or a float such as 1.0 (within a str it does no harm).
+    # For a key that looks like our mark, a surrogate, or a float such as 1.0 (needless for one in a str).
     if '"!' in text or "\\ud" in text:
         return True
     return (".0" in text or "e+" in text) and _INTEGRAL_FLOAT.search(text) is not None
@@ -117,8 +117,8 @@ def _same(value: object, _trail: Trail) -> object:
 
 
 def _text(value: str, _trail: Trail) -> str:
-    # JSON transport joins a surrogate pair that stands in a str as two characters, so it must count as one.
-    value = str.__str__(value)  # an exact str, also of a subclass
+    # JSON transport joins the two characters of a surrogate pair in a str, so that they must count as one.
+    value = str.__str__(value)  # an exact str, also for a subclass
     if value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -141,12 +141,12 @@ def _float(value: float, trail: Trail) -> float:
 def _decimal(value: Decimal, trail: Trail) -> object:
     if not value.is_finite():
         raise _refusal(trail, "NaN and Infinity have no canonical form; pass a finite Decimal or None")
-    # 1.50 as 1.5, and a huge exponent not as zeros; -0 is 0.
+    # 1.50 counts as 1.5, a huge exponent is not written as zeros, and -0 is 0.
     return _marked("decimal", _UNROUNDED.to_sci_string(_UNROUNDED.normalize(value)) if value else "0")
 
 
 def _datetime(value: datetime, trail: Trail) -> object:
-    # Called on the class, because subclasses (pendulum, freezegun) override these.
+    # Methods of datetime itself, because subclasses (pendulum, freezegun) override them.
     if datetime.utcoffset(value) is not None:
         try:
             value = datetime.astimezone(value, UTC)
@@ -176,7 +176,7 @@ def _mapping(value: Mapping[object, object], trail: Trail) -> dict[str, object]:
 
 
 def _key(key: object, trail: Trail) -> str:
-    # As JSON transport writes it; Enum members that are a str or an int count as that.
+    # As JSON transport writes a key; Enum members that are a str or an int count as that.
     if type(key) is str and key.isascii():
         return key
     kind = next((base for base in type(key).__mro__ if base in _KEYS), None)
@@ -197,8 +197,8 @@ def _dataclass(value: Any, trail: Trail) -> object:
 
 
 def _model_label(value: object) -> str | None:
-    # Told by its _meta, since models cannot be imported before the apps are ready. A proxy counts as the
-    # model that owns the table, as in Django's own comparison.
+    # By _meta, since models cannot be imported before the apps are ready. A proxy counts as the model that
+    # owns the table, as in Django's own comparison.
     if isinstance(value, type):
         return None
     model = getattr(getattr(value, "_meta", None), "concrete_model", None)

@@ -1,4 +1,4 @@
-"""Which piece of work a call is: its digest, scope, key text and fingerprint."""
+"""Computes a call's identity: its digest, scope, key text and fingerprint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MISSING_FOR_PEOPLE = "(missing)"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one piece of work is called: computed once, where the call is made.
+    """Names one piece of work; computed once, where the call is made.
 
     ``digest`` is the first 16 bytes of SHA-256 over [task name, scope, key value]; ``key_text`` is
     a shortened form for people; ``fingerprint`` is None where the payload is not compared.
@@ -50,11 +50,11 @@ def identify(
     idempotency_key: object = UNSET,
     scope: object = UNSET,
 ) -> Identity:
-    """Return the identity of one call, the same for the caller's arguments and for what arrives of them.
+    """Return the identity of one call, the same from the caller's arguments and from those that arrive.
 
-    Raises InvalidKey, naming what it is about, when a value has no canonical form or cannot be
-    sent, when a key is empty, and when a function of the rules raises or gives a coroutine;
-    TypeError when the arguments do not fit the task.
+    Raises InvalidKey, naming the place, when a value has no canonical form or cannot be sent, when a key
+    is empty, and when a function of the rules raises or gives a coroutine; TypeError when the arguments
+    do not fit the task.
     """
     call = _Call(task_name, rules, args, kwargs)
     scope_text = call.scope(scope)
@@ -79,12 +79,12 @@ def stated_digest(task_name: str, *, idempotency_key: object, scope: object = No
 
 
 def sent_only(digest: UUID) -> UUID:
-    """The digest of a row that only says that a periodic call was sent; workers claim the call's own key."""
+    """The digest of a row that only records that beat sent a call; workers claim the call's own key."""
     return uuid5(NAMESPACE_OID, f"sent {digest.hex}")
 
 
 def row_identity(task_name: str, identity: Identity) -> Identity:
-    """The identity of the call whose row has ``identity``: of a row that says "sent", what is claimed."""
+    """The identity that a worker claims for a row: for a "sent" row of beat, that of the call's own key."""
     if not identity.key_text.startswith(BEAT):
         return identity
     digest = stated_digest(task_name, idempotency_key=identity.key_text, scope=identity.scope)
@@ -136,11 +136,11 @@ class _Call:
         return _digest(self._text_of(source), secret=secret)
 
     def secret(self, source: object) -> str:
-        """The key of the HMAC of what ``source`` gives; empty where no sensitive argument is in it."""
+        """The HMAC key for a digest over ``source``; empty where no sensitive argument is in it."""
         return self.rules.hmac_key() if source is not None and self.rules.hide(source) else ""
 
     def _insensitive_text(self) -> str:
-        """All arguments but the sensitive ones, also those that ``**kwargs`` collects."""
+        """The canonical text of all arguments but the sensitive ones, also of those in ``**kwargs``."""
         hidden, extra = self.rules.sensitive, self.rules.binder.any_keyword
         if not hidden:
             return self._text_of(ALL_ARGUMENTS)
@@ -199,7 +199,7 @@ class _Call:
         return arguments_text(names, self._for_people(names))
 
     def _for_people(self, names: list[str]) -> Mapping[str, object]:
-        """The values that people may see; where ``redact`` fails, none."""
+        """The values that people may see; none where ``redact`` fails."""
         redact = self.rules.redact()
         if redact is None:
             return {name: self._plain(name) for name in names if name not in self.rules.sensitive}
@@ -244,7 +244,7 @@ def _scope_text(value: object, *, where: str) -> str | None:
 
 
 def scope_problem(text: str) -> str | None:
-    """What keeps a text from being a scope; None when nothing does."""
+    """Why a text cannot be a scope; None where it can."""
     if len(text) > SCOPE_LENGTH:
         return f"a scope has at most {SCOPE_LENGTH} characters; give the tenant's id"
     if _NOT_IN_SCOPE.search(text):

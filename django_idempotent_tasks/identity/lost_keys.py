@@ -9,10 +9,10 @@ from .canonical import is_plain
 
 
 def lost_key(value: object) -> str | None:
-    """The first key of a dict in a value that JSON would write like another one's; None when there is none.
+    """The first key in a value's dicts that JSON would write like another key; None when there is none.
 
-    The text would hold both, and whoever reads it would get the last: ``{1: "a", "1": "b"}``. Only what
-    JSON takes for a list or a dict is looked into.
+    The text of ``{1: "a", "1": "b"}`` would hold both, and its reader would get the last. Looks only into
+    what JSON takes for a list or a dict.
     """
     return None if is_plain(value) else _lost(value)
 

@@ -1,4 +1,4 @@
-"""Holds what a task's options say of its key, its scope and its fingerprint."""
+"""Holds a task's rules for its key, scope and fingerprint, as its options state them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .arguments import Binder
 
 @final
 class Constant:
-    """What stands where neither a name nor a function does: one object, also after copy and pickle.
+    """A special value of an option, such as TASK_ID: the same object also after copy and pickle.
 
-    It has no canonical form, so it never passes for a key value.
+    It has no canonical form, so that it never passes for a key value.
     """
 
     __slots__ = ("_name",)
@@ -44,10 +44,10 @@ Redact: TypeAlias = Callable[[str, dict[str, Any]], object]
 class KeyRules:
     """How a task's calls are told apart. Names are those of parameters, or of keywords that the task takes.
 
-    ``key_text`` never shows the arguments in ``sensitive``, nor what a key function makes of a call
-    that has any, and of the others what ``redact`` leaves of them. Where a sensitive argument takes part
-    in a digest, the digest is an HMAC with ``hmac_key``: a plain one of a short secret, such as a PIN,
-    is found by trying them all.
+    ``key_text`` never shows the arguments in ``sensitive``, nor a key function's value for a task that
+    has any; of other arguments it shows what ``redact`` leaves. A digest in which a sensitive argument
+    takes part is an HMAC with ``hmac_key``: the plain digest of a short secret, such as a PIN, is found
+    by trying all of them.
     """
 
     binder: Binder

@@ -1,4 +1,4 @@
-"""Makes texts for people: a key's short, printable, without hidden values; any text harmless on one line."""
+"""Makes texts for people: a key's text short, printable and without hidden values; any text on one line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NOT_FOR_PEOPLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 _SHOWN_AS_THEY_ARE = frozenset({str, int, float, bool, type(None), Decimal, UUID, date, datetime, time})
 _SHORT = Repr()
 _SHORT.maxlevel = 3
-#: A key that is made of arguments, and what a key function returns, under the name "key".
+#: The text of a key made of arguments, or of a key function's value under the name "key".
 _DERIVED = re.compile(r"([A-Za-z_]\w*)=")
 #: Characters of a digest that tell hidden keys apart.
 _SHORT_DIGEST = 8
 
 
 def arguments_text(names: Sequence[str], values: Mapping[str, object]) -> str:
-    """``order_id=7, amount=9.90``; a value that is not there is hidden."""
+    """``order_id=7, amount=9.90``; a name without a value here is shown as hidden."""
     return ", ".join([f"{name}={value_text(values[name]) if name in values else HIDDEN}" for name in names])
 
 
@@ -35,12 +35,12 @@ def value_text(value: object) -> str:
 
 
 def hidden_text(digest: UUID) -> str:
-    """What is shown of a key whose value is hidden: enough to tell it from the next."""
+    """The text of a key whose value is hidden, with enough of the digest to tell keys apart."""
     return f"{HIDDEN} {digest.hex[:_SHORT_DIGEST]}"
 
 
 def public_text(text: str, digest: UUID) -> str:
-    """The text for who may not see arguments: of a key made of them its first name and a short digest.
+    """A key's text for people who may not see arguments: its first name and a short digest.
 
     Only the first name is certain to be a name: a value may have ``, name=`` in it.
     """
@@ -49,18 +49,18 @@ def public_text(text: str, digest: UUID) -> str:
 
 
 def for_people(text: str) -> str:
-    """A key's text that is short and holds nothing that a terminal or a page would act on."""
+    """A key's text, shortened, without characters that a terminal or a page would act on."""
     text = _shortened(text)
     return text if text.isprintable() else _NOT_FOR_PEOPLE.sub("\ufffd", text)
 
 
 def _shortened(text: str) -> str:
-    # Both ends are kept: keys made of a long prefix and a number stay apart.
+    # Keeps both ends, so that keys made of a long prefix and a number stay apart.
     return text if len(text) <= KEY_TEXT_LENGTH else f"{text[:190]}…{text[-64:]}"
 
 
 def harmless(text: object) -> str:
-    """The text on one line, with what a terminal would act on written as an escape."""
+    """The text on one line, with characters that a terminal would act on as escapes."""
     return "".join(char if char.isprintable() else _escaped(char) for char in str(text))
 
 

@@ -1,5 +1,5 @@
-"""The table of keys: every transition of a row, and the rules by which a call gets a key.
+"""Every transition of a key's row in the database, and the rules by which a call gets a key.
 
-Whatever reads or writes a key's row comes in here; SQL stands in ``stores`` alone. Knows nothing of
-Celery's requests, brokers or pages. Empty, as ``sending`` is.
+Code that reads or writes a key's row belongs in here; SQL stands in ``stores`` alone. This room knows
+nothing of Celery's requests, of brokers or of pages. Empty, since importing a room must load no models.
 """

@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from django.db.transaction import TransactionManagementError
+from django.dispatch import Signal
 
+from .. import signals
 from ..conf import settings
 from ..states import Reason, State
 from .encoding import storable
@@ -17,45 +19,45 @@ from .owner import new_owner
 from .rules import Step, Verdict
 from .values import Call, Claim, Claimed, Entry, Grant
 
-#: A signal's name, its sender and its arguments.
-Untold = tuple[str, str, dict[str, object]]
+#: A signal to send after the commit, with its sender and its arguments.
+Unsent = tuple[Signal, str, dict[str, object]]
 
-#: ``seen`` of a record that does not compare: whatever the row says now is decided upon.
+#: As ``seen`` of a record: compare no token, decide on the row as it is now.
 ANY_TOKEN = -1
 
 
 def token_of(entry: Entry | None) -> int:
-    """The token of a row as read; a reservation's, and no row's, is 0."""
+    """The token of a row as it was read; 0 for a reservation, and where there is no row."""
     return 0 if entry is None else entry.token
 
 
 class Recorded(Enum):
-    """What became of a record."""
+    """Whether the end of an attempt was recorded."""
 
     DONE = "done"
-    HELD = "held"  # another transaction has the key
-    MOVED = "moved"  # the key has moved on
+    HELD = "held"  # another transaction holds the key
+    MOVED = "moved"  # the key was claimed or settled since
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicLedger(Ledger):
     """The verbs of an atomic task; claims are made in the open transaction and are visible with its commit.
 
-    ``counted`` is the token under which this start was counted as a crash before it began.
+    ``counted`` is the row's token after a crash was counted for this start, before the run began.
     """
 
     counted: int | None = None
-    #: On a side connection, whose commit no hook knows of: what is to be announced after it.
-    untold: list[Untold] | None = None
-    #: Who is refused a second time has met a transaction that has the key, and comes back later.
+    #: Signals to send after the commit of a side connection, on which Django runs no hooks; else None.
+    unsent: list[Unsent] | None = None
+    #: A claim that fails a second time has met a transaction that holds the key: the call comes back later.
     reads: ClassVar[int] = 2
 
     def complete_inside(
         self, claim: Claim, value: Any, reason: Reason, *, secrets: Sequence[str] = ()
     ) -> None:
-        """Store what the body came to, as the last statement before the commit; none where there is nothing.
+        """Store the body's result as the last statement before the commit; no statement without a result.
 
-        The claim said DONE without a result, unless it followed a death.
+        The claim has already stored DONE without a result, unless it followed a death.
         """
         keep, limit = self.policy.store_result, settings().max_result
         text, reason = storable(value, reason, keep=keep, limit=limit, secrets=secrets)
@@ -75,10 +77,10 @@ class AtomicLedger(Ledger):
         settle: Callable[[Claim], bool],
         committed: bool = False,
     ) -> Recorded:
-        """Write how an attempt ended that left nothing: a leased claim and its settlement in one transaction.
+        """Write the end of an attempt that left no claim: a leased claim and its end, in one transaction.
 
-        ``seen`` is the token of the row before that attempt, 0 where there was none: a row that has
-        moved on, to a success above all, stays as it is, unless the body ``committed`` that success
+        ``seen`` is the row's token before that attempt, 0 where there was no row. A row that has another
+        token by now stays as it is, above all a success, unless the body ``committed`` that success
         itself, before its end. Never waits for another transaction.
         """
         with self.store.holding(call) as alone:
@@ -97,10 +99,10 @@ class AtomicLedger(Ledger):
             return Recorded.DONE
 
     def count_start(self, call: Call, entry: Entry | None) -> int | None:
-        """Count a start as a crash before it begins, to be taken back where it ends; the row's token then.
+        """Count a crash before the run begins, and return the row's token; at its end the run takes it back.
 
-        An atomic run whose whole worker dies leaves nothing else. None when the key has moved on or
-        another transaction has it.
+        Nothing else would tell of an atomic run whose whole worker dies. None when the key has moved on
+        or another transaction holds it.
         """
         owner = new_owner()
         token: int | None = None
@@ -108,7 +110,7 @@ class AtomicLedger(Ledger):
         def die(claim: Claim) -> bool:
             nonlocal token
             token = claim.token + 1
-            # What a redelivery follows has left nothing, unless its death is what the row tells of.
+            # The delivery before a redelivery has left nothing, unless the row tells of its death already.
             unseen = int(entry is None or entry.reason is not Reason.OWNER_DIED)
             republish = settings().republish_after
             freed = self.store.free_dead(claim.digest, owner_prefix=owner, republish=republish, unseen=unseen)
@@ -122,20 +124,20 @@ class AtomicLedger(Ledger):
     def look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
         entry, verdict = super(AtomicLedger, self).look(call, owner)
         if entry is not None and entry.token == self.counted:
-            verdict = Verdict(Step.OPEN)  # whatever wait follows its crash: that is not this start's
+            verdict = Verdict(Step.OPEN)  # the wait after the counted crash is not for this start
         return entry, verdict
 
     def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
-        """Both announcements go out with the commit, and before a hook of the body that may fail there."""
+        """Both signals are sent with the commit, before a hook of the body that may fail there."""
         claimed = super(AtomicLedger, self)._claimed(call, owner, grant, verdict)
-        self._announce("key_completed", call.task, claim=claimed.claim)
+        self._announce(signals.key_completed, call.task, claim=claimed.claim)
         return claimed
 
-    def _announce(self, name: str, sender: str, **arguments: object) -> None:
-        if self.untold is None:
-            super(AtomicLedger, self)._announce(name, sender, **arguments)
+    def _announce(self, signal: Signal, sender: str, **arguments: object) -> None:
+        if self.unsent is None:
+            super(AtomicLedger, self)._announce(signal, sender, **arguments)
         else:
-            self.untold.append((name, sender, arguments))
+            self.unsent.append((signal, sender, arguments))
 
     def _try(self, verdict: Verdict, entry: Entry | None, call: Call, owner: str) -> Grant | None:
         times = {"retention": self.policy.retention, "window": settings().redelivery_window}

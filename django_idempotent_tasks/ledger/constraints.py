@@ -1,7 +1,8 @@
 """Checks that the ledger's tables still have their unique keys and indexes.
 
-A dump that was loaded without them, a table that was copied with ``CREATE TABLE AS``, an index that a
-``REINDEX CONCURRENTLY`` left invalid: without its primary key the ledger grants one key to two claims.
+They are missing after a dump was loaded without them, after a copy with ``CREATE TABLE AS``, or where
+``REINDEX CONCURRENTLY`` left an index invalid. Without its primary key the ledger grants one key to two
+claims.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .stores import LedgerStore, get_store
 
 ID = "django_idempotent_tasks"
 
-#: What PostgreSQL has on a table, wherever it is; an index that it does not keep up is none.
+#: The indexes of a table on PostgreSQL, in whatever schema, without those that it does not keep up.
 _INDEXES = """
 SELECT i.indisprimary, i.indisunique AND i.indpred IS NULL,
        array_agg(a.attname::text ORDER BY keys.place)
@@ -38,7 +39,7 @@ SELECT i.indisprimary, i.indisunique AND i.indpred IS NULL,
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a model asks for; ``name`` as the migrations called it, none of a primary key."""
+    """A key or index that a model needs; ``name`` is that of the migrations, empty for a primary key."""
 
     table: str
     columns: tuple[str, ...]
@@ -46,7 +47,7 @@ class _Wanted:
     unique: bool = True
 
     def is_among(self, found: list[_Found], connection: BaseDatabaseWrapper) -> bool:
-        """Whether something serves as it, whatever it is called."""
+        """Whether one of the database's indexes serves as this one, whatever its name."""
         if not self.unique:
             return any(each.columns[: len(self.columns)] == self.columns for each in found)
         # Statements for MariaDB and MySQL name the index PRIMARY.
@@ -55,7 +56,7 @@ class _Wanted:
         return any(sorted(each.columns) == sorted(self.columns) for each in serving)
 
     def missing(self, connection: BaseDatabaseWrapper) -> Missing:
-        """Say that it is not there."""
+        """Describe that this key or index is missing."""
         quote = connection.ops.quote_name
         table, columns = quote(self.table), ", ".join(map(quote, self.columns))
         if not self.unique:
@@ -94,9 +95,9 @@ class Missing:
 
 
 def missing(store: LedgerStore) -> list[Missing]:
-    """What the ledger's tables lack, worst first; raises what the database raises.
+    """The keys and indexes that the ledger's tables lack, worst first; raises what the database raises.
 
-    Nothing is said of tables that are not there, nor before the last migration has been applied.
+    None before the last migration has been applied, and none of a table that does not exist.
     """
     connection = store.connection
     tables = connection.introspection.table_names()
@@ -112,7 +113,7 @@ def missing(store: LedgerStore) -> list[Missing]:
 
 
 def check_constraints(*, databases: Any = None, **_kwargs: object) -> list[checks.CheckMessage]:
-    """E005, W010: for ``manage.py check --database``. Says nothing while the database does not answer."""
+    """The checks E005 and W010 of ``manage.py check --database``; pass while the database does not answer."""
     try:
         alias = settings().database
     except ConfigurationError:  # E002 says so
@@ -126,7 +127,7 @@ def check_constraints(*, databases: Any = None, **_kwargs: object) -> list[check
 
 
 def missing_in(store: LedgerStore) -> list[Missing]:
-    """What :func:`missing` says, on a connection of its own; nothing while the database does not answer."""
+    """Like :func:`missing`, on a connection of its own; empty while the database does not answer."""
     try:
         with store.side_connection() as side:
             return missing(side)
@@ -135,9 +136,9 @@ def missing_in(store: LedgerStore) -> list[Missing]:
 
 
 def _is_migrated(connection: BaseDatabaseWrapper, tables: list[str]) -> bool:
-    """Whether the last migration was applied: what a later one adds is not missing before.
+    """Whether the last migration was applied: what it adds is not missing before that.
 
-    A database that notes no migrations was made from the models.
+    A database without a table of migrations was made from the models.
     """
     if "django_migrations" not in tables:
         return True

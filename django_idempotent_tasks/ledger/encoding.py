@@ -1,4 +1,4 @@
-"""Results and errors as text: bounded, and always storable, whatever a task returned or raised."""
+"""Encodes results and errors as bounded text that can be stored, whatever a task returned or raised."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MESSAGE_LIMIT = 4096
 
 
 def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
-    """The value as JSON text and whether it can be replayed.
+    """Return the value as JSON text, and whether a replay can return the value.
 
-    None needs no text. What is not JSON, does not come back from it, or is above ``limit``
-    characters is not stored, and says so. How long the value's own methods take is a matter of the
-    task's time limit.
+    None needs no text. A value that JSON cannot hold or give back, or whose text is above ``limit``
+    characters, is not stored: (None, False). Only the task's time limit bounds how long the value's own
+    methods take.
     """
     if value is None:
         return None, True
@@ -42,22 +42,24 @@ def encode_result(value: object, *, limit: int) -> tuple[str | None, bool]:
 
 
 def given_json(text: str) -> Any:
-    """What a person wrote as JSON. Raises ValueError, with the remedy, for what cannot be stored and read.
+    """Parse JSON that a person wrote. Raises ValueError, with the remedy, if it cannot be stored and read.
 
-    That is also a number that no float holds (``1e999``), and an object with ``__type__`` that is none of
-    the serializer's own.
+    That includes a number that no float holds (``1e999``), and an object with ``__type__`` that the
+    serializer cannot read.
     """
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
+        value = json.loads(
+            text, parse_constant=_refuse_number, parse_float=_finite, object_pairs_hook=_refuse_repeats
+        )
     except RecursionError:
         msg = "It is nested too deeply."
         raise ValueError(msg) from None
     if "__type__" in text:
-        _ask_whether_it_can_be_read(text)
+        _check_readable(text)
     return value
 
 
-def _ask_whether_it_can_be_read(text: str) -> None:
+def _check_readable(text: str) -> None:
     try:
         wire.loads(text)
     except Exception:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
@@ -65,12 +67,12 @@ def _ask_whether_it_can_be_read(text: str) -> None:
         raise ValueError(msg) from None
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_number(name: str) -> NoReturn:
     msg = f"{name} is no number in JSON: write null, or a text."
     raise ValueError(msg)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name in found if [each for each, _ in pairs].count(name) > 1)
@@ -81,16 +83,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else _no_number(text[:20])
+    return value if math.isfinite(value) else _refuse_number(text[:20])
 
 
 def storable(
     value: object, reason: Reason, *, keep: bool, limit: int, secrets: Iterable[str] = ()
 ) -> tuple[str | None, Reason]:
-    """What to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept.
+    """The text to store of a completion, and its reason: RESULT_NOT_STORED where a value is not kept.
 
-    Of one that is REPLACED the value is the text itself. A result that quotes one of ``secrets`` is not
-    kept: masked, a replay would hand a wrong value to a caller.
+    For REPLACED the value is the text itself. A result that quotes one of ``secrets`` is not kept: if it
+    were masked, a replay would return a wrong value.
     """
     if reason is Reason.REPLACED:
         return str(value), reason
@@ -126,11 +128,11 @@ def error_parts(text: str | None) -> tuple[str, str]:
     try:
         stored = parsed(text or "")
         return str(stored["error"]), str(stored["message"])
-    except Exception:  # noqa: BLE001  whatever a text that is none of ours holds
+    except Exception:  # noqa: BLE001  a text that this package did not write may hold anything
         return "", ""
 
 
 def describe(error: BaseException) -> str:
-    """The exception's message, bounded; its class where even that cannot be had."""
+    """The exception's message, bounded; its class where the message cannot be read."""
     text = message_of(error)
     return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."

@@ -1,4 +1,4 @@
-"""A failure as it is recorded: what was raised, where, and the signature by which its like are grouped."""
+"""Makes the record of a failure: what was raised, where, and a signature to group failures of one kind."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ..states import Category
 from .encoding import describe
 from .values import Failure
 
-#: Characters of a traceback that are kept, of its head and of its tail: the error is at its end.
+#: Characters that are kept of a traceback's head, and of its tail, where the error is.
 HEAD, TAIL = 16 * 1024, 48 * 1024
 CUT = "\n    ... cut here ...\n"
 
 #: Longest class name that the ledger can hold.
 NAME_LIMIT = 255
 
-#: Frames of one error, errors of one chain, and notes or members of one error that are written out.
+#: How many are written: frames of one error, errors of one chain, notes or members of one error.
 FRAMES, CHAIN, PARTS = 100, 20, 15
 
 _HERE = socket.gethostname()
 
 
 def failure_of(error: BaseException, *, task: str, category: Category, worker: str | None = None) -> Failure:
-    """What is recorded of an error. Raises only a stop of the worker, whatever the error's own methods do."""
+    """The record of an error. Raises only a stop of the worker, whatever the error's own methods do."""
     name = named(error)
     return Failure(
         error=name,
@@ -62,7 +62,7 @@ def masked(failure: Failure, texts: Iterable[str]) -> Failure:
 def signature_of(task: str, error: str, place: str) -> str:
     """The same 16 hexadecimal characters for the same error of the same task at the same place.
 
-    Not of the message: that has ids and times in it.
+    The message does not count: it has ids and times in it.
     """
     return sha256(f"{task}\n{error}\n{place}".encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -73,25 +73,25 @@ def storable_text(text: str) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The error and what came before it, as Python writes it, bounded."""
-    # A source file may not be readable, nor what a loader of the project's says.
-    return storable_text(_bounded(guarded(lambda: "".join(reversed([*_written(error)])), "")))
+    """The error and the errors before it, as Python writes them, bounded."""
+    # A source file may be unreadable, and a loader of the project's may fail.
+    return storable_text(_bounded(guarded(lambda: "".join(reversed([*_chain(error)])), "")))
 
 
-def _written(error: BaseException) -> Iterator[str]:
-    """Each error of the chain, the last one first."""
+def _chain(error: BaseException) -> Iterator[str]:
+    """The text of each error of the chain, the last error first."""
     link: BaseException | None = error
     words = ""
     for _ in range(CHAIN):
         if link is None:
             return
-        yield "".join(_alone(link)) + words
-        link, words = _before(link)
+        yield "".join(_without_chain(link)) + words
+        link, words = _previous(link)
     yield f"... and what came before ...{words}"
 
 
-def _alone(error: BaseException) -> Iterator[str]:
-    """One error without its chain, which Python's own formatting walks to its end whether asked or not."""
+def _without_chain(error: BaseException) -> Iterator[str]:
+    """One error without its chain: Python's own formatting would walk the whole chain in any case."""
     trace = trace_of(error)
     if trace is not None:
         yield "Traceback (most recent call last):\n"
@@ -113,7 +113,8 @@ def named(error: BaseException) -> str:
     return storable_text(class_of(error))[:NAME_LIMIT]
 
 
-def _before(error: BaseException) -> tuple[BaseException | None, str]:
+def _previous(error: BaseException) -> tuple[BaseException | None, str]:
+    """The error before this one in its chain, and Python's words between the two."""
     cause, context = cause_of(error), context_of(error)
     if cause is not None:
         return cause, "\nThe above exception was the direct cause of the following exception:\n\n"

@@ -1,10 +1,12 @@
-"""The ledger's verbs: claim, complete, retry, fail. Each is a bounded number of single statements."""
+"""What a call does with its key: reserve, claim, complete, retry, release, fail. Each is a few statements."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from django.dispatch import Signal
 
 from .. import signals
 from ..conf import settings
@@ -34,13 +36,13 @@ from .values import (
     Waiting,
 )
 
-#: How often a claim reads again when somebody was faster, before the call is rescheduled.
+#: How often a claim reads the row again when another call was faster, before the call is rescheduled.
 READS = 5
-#: Seconds for which a reservation waits for another open transaction that holds its key, and its pace.
+#: Seconds for which a reservation waits for a transaction that holds its key, and between two tries.
 LONGEST_HOLD = 2.0
 HOLD_PACE = 0.05
 
-#: The owner of a key for the moment in which a sender stores its message on it.
+#: The owner's name while a sender takes over an abandoned key, to store its message.
 SENDER = "sender"
 
 _TRIES = frozenset({Step.INSERT, Step.RESERVED, Step.OPEN, Step.REOPEN, Step.OWN})
@@ -55,14 +57,14 @@ class Ledger:
     reads: ClassVar[int] = READS
 
     def claim(self, call: Call, *, owner: str, first: Step) -> Outcome:
-        """Claim the key of ``call``, or say why not.
+        """Claim the key of ``call``, or return why the call does not get it.
 
         ``first`` is what to try before the row is read: INSERT for a first delivery, RESERVED where
-        the row was written by the sender, WAIT (nothing) where an INSERT would fail. Raises
+        the sender has written the row, WAIT (nothing) where an INSERT would fail. Raises
         :class:`KeyReused` for another payload under the key, :class:`KeyMismatch` for the key of another
         task or scope, and :class:`Misnamed` for a call that has another key. May raise the database's
-        errors; after one, call again with the same ``owner``: a claim that was granted unseen is
-        recognised by it.
+        errors; after one, call again with the same ``owner``, by which the ledger recognises a claim that
+        it has granted without its answer arriving.
         """
         verdict, entry = Verdict(first), None
         if first is Step.WAIT:
@@ -79,7 +81,7 @@ class Ledger:
         return self.refusal(verdict, entry, call)
 
     def look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
-        """The key's row and what it means for ``call``; raises :class:`Misnamed`."""
+        """The key's row and the verdict on ``call``; raises :class:`Misnamed`."""
         entry = self.store.read(call.identity.digest, task_id=call.task_id)
         if entry is None and call.named_here:
             known = put_right(self.store, call)
@@ -109,11 +111,11 @@ class Ledger:
     def _claimed(self, call: Call, owner: str, grant: Grant, verdict: Verdict) -> Claimed:
         claim = Claim(call, owner, grant, self.policy.lease)
         took_over = verdict.step is Step.OPEN and grant.reason is Reason.OWNER_DIED
-        self._announce("key_taken_over" if took_over else "key_claimed", call.task, claim=claim)
+        self._announce(signals.key_taken_over if took_over else signals.key_claimed, call.task, claim=claim)
         return Claimed(claim, took_over)
 
     def refusal(self, verdict: Verdict, entry: Entry | None, call: Call) -> Refusal:
-        """What a call gets whose verdict is no claim; raises :class:`KeyReused`."""
+        """The answer to a call whose verdict grants no claim; raises :class:`KeyReused`."""
         if entry is None:  # every step that ends the loop was decided on a row
             return Waiting(1.0)
         answer = Answer(entry.state, entry.reason, entry.result)
@@ -146,10 +148,10 @@ class Ledger:
         return KeyReused(msg)
 
     def reserve(self, call: Call, *, wait: int, sends: int) -> Reserved | Refused | Abandoned:
-        """Write the key's row for ``call`` in the open transaction, to be sent again after ``wait``.
+        """Write the key's row for ``call`` in the open transaction; the sweeper sends it after ``wait``.
 
         Waits at most 2 s for another open transaction that holds the key, and then answers as if
-        that one had committed. Raises :class:`KeyReused` for another payload under the key.
+        that transaction had committed. Raises :class:`KeyReused` for another payload under the key.
         """
         deadline = time.monotonic() + LONGEST_HOLD
         while True:
@@ -183,25 +185,25 @@ class Ledger:
             case Step.ANSWER:
                 past = self.store.answer(call.identity.digest, task_id=call.task_id)
                 return Refused(COMPLETED, call.task_id, past or answer, None)
-            case _:  # the same task id again: it was accepted before
+            case _:  # this very call has reserved the key before
                 return Refused(COMPLETED, call.task_id, answer, entry.opens_in)
 
     def accept(self, call: Call, *, wait: int, republish: int, sends: int) -> Reserved | Refused:
-        """:meth:`reserve`, also a key whose owner is gone: nobody else would send its work."""
+        """Like :meth:`reserve`, but also takes over a key whose owner died without a stored message."""
         deadline = time.monotonic() + LONGEST_HOLD
         while True:
             outcome = self.reserve(call, wait=wait + republish, sends=sends)
             if not isinstance(outcome, Abandoned):
                 return outcome
-            token = self._adopt(call, wait=wait, republish=republish)
+            token = self._take_over(call, wait=wait, republish=republish)
             if token is not None:
                 return Reserved(token)
             if time.monotonic() > deadline:
                 return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
             time.sleep(HOLD_PACE)
 
-    def _adopt(self, call: Call, *, wait: int, republish: int) -> int | None:
-        """Make an abandoned key a retry that this call's message is stored for; None when it is none now."""
+    def _take_over(self, call: Call, *, wait: int, republish: int) -> int | None:
+        """Make an abandoned key a RETRY with this call's message; None when it is not abandoned any more."""
         with self.store.holding(call) as is_held:
             entry, verdict = self.look(call, owner="")
             if not is_held or entry is None or verdict.step is not Step.OPEN or not entry.no_message:
@@ -223,7 +225,7 @@ class Ledger:
             window=settings().redelivery_window,
         )
         if done:
-            self._announce("key_completed", claim.call.task, claim=claim)
+            self._announce(signals.key_completed, claim.call.task, claim=claim)
         return done
 
     def retry(
@@ -246,7 +248,7 @@ class Ledger:
         )
 
     def release(self, claim: Claim) -> bool:
-        """Give the key back, due now; sent by the sweeper after one lease, should no copy arrive."""
+        """Give the key back, due now; the sweeper sends the call after one lease if no copy arrives."""
         return self.store.retry(
             claim, message=None, wait=0, reason=Reason.RELEASED, republish=self.policy.lease
         )
@@ -258,14 +260,16 @@ class Ledger:
         retention = settings().dead_letter_retention
         done = self.store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
         if done:
-            self._announce("key_failed", claim.call.task, claim=claim, error=error, state=state)
-            self._announce("dead_lettered", claim.call.task, call=claim.call, state=state, failure=failure)
+            self._announce(signals.key_failed, claim.call.task, claim=claim, error=error, state=state)
+            self._announce(
+                signals.dead_lettered, claim.call.task, call=claim.call, state=state, failure=failure
+            )
         return done
 
     def refuse(self, call: Call, *, place: str, reason: str, holder: str) -> None:
-        """Record a refused duplicate, for people and for the sum on the key."""
+        """Record a refused duplicate, which people see and the sweeper adds up on the key."""
         self.store.record_duplicate(call, place=place, reason=reason)
-        self._announce("duplicate_detected", call.task, call=call, reason=reason, holder=holder)
+        self._announce(signals.duplicate_detected, call.task, call=call, reason=reason, holder=holder)
 
-    def _announce(self, name: str, sender: str, **arguments: object) -> None:
-        announce(getattr(signals, name), sender=sender, using=self.store.connection.alias, **arguments)
+    def _announce(self, signal: Signal, sender: str, **arguments: object) -> None:
+        announce(signal, sender=sender, using=self.store.connection.alias, **arguments)

@@ -10,7 +10,7 @@ from .values import Call
 
 
 class Misnamed(Exception):
-    """A call that arrived without its identity is one that the ledger knows, under another key."""
+    """A message came without its identity, and the ledger has its task id under another key."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call.task_id)
@@ -18,7 +18,7 @@ class Misnamed(Exception):
 
 
 def put_right(store: LedgerStore, call: Call) -> Call:
-    """The call under the key that the ledger has its task id for; as it is where that is not known."""
+    """The call under the key whose row has its task id; unchanged where the ledger has no such row."""
     if not call.named_here:
         return call
     known = store.named(call.task, task_id=call.task_id)

@@ -1,4 +1,4 @@
-"""The database's clock, by which all times of the ledger are judged, and the ledger's columns as moments."""
+"""Reads the database's clock, which decides on all times of the ledger, and converts times of its columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stores import LedgerStore, clock
 
 
 def database_now(store: LedgerStore) -> datetime:
-    """The time on the ledger's database, as its rows are read by Django; naive without USE_TZ."""
+    """The time on the ledger's database, as Django would read it from a row; naive without USE_TZ."""
     connection: BaseDatabaseWrapper = store.connection
     sql, parameters, offset = _clock(store)
     with connection.cursor() as cursor:
@@ -30,10 +30,10 @@ def database_now(store: LedgerStore) -> datetime:
 
 
 def exact(moment: datetime) -> datetime:
-    """A moment of a column that the ledger's statements write, or of :func:`database_now`, in UTC.
+    """Convert to UTC a moment from :func:`database_now`, or from a column that the ledger's statements write.
 
-    Without USE_TZ it has no zone: PostgreSQL answers in TIME_ZONE, with ``fold`` in an hour that comes
-    twice; the statements of MariaDB and SQLite write UTC.
+    Without USE_TZ such a moment has no zone: PostgreSQL answers in TIME_ZONE, with ``fold`` in an hour
+    that comes twice; the statements of MariaDB and SQLite write UTC.
     """
     if timezone.is_naive(moment):
         zone = timezone.get_default_timezone() if _has_zones() else UTC
@@ -42,19 +42,19 @@ def exact(moment: datetime) -> datetime:
 
 
 def shifted(moment: datetime, by: timedelta) -> datetime:
-    """A moment as :func:`exact` takes it, so much later; as long over a change of the clocks as elsewhere."""
+    """A moment as :func:`exact` takes it, later by ``by`` in real time, also where the clocks change."""
     return moment + by if timezone.is_aware(moment) else of_column(exact(moment) + by)
 
 
 def of_column(moment: datetime) -> datetime:
-    """A moment with a zone as the columns have it that the ledger's statements write."""
+    """Convert a moment with a zone to what the ledger's statements write into a column."""
     if django_settings.USE_TZ:
         return moment
     return timezone.make_naive(moment, timezone.get_default_timezone() if _has_zones() else UTC)
 
 
 def _clock(store: LedgerStore) -> tuple[str, Any, float]:
-    """The clock that the store's statements go by: a MySQL server may have a time zone, and Now() has it."""
+    """The SQL of the clock that the store's statements use; Now() would have a MySQL server's time zone."""
     dialect = getattr(store, "dialect", None)
     if dialect is not None:
         return dialect.now(), (), 0

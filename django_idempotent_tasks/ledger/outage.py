@@ -1,9 +1,10 @@
-"""Notes since when the ledger answers: after an outage each owner has one lease to come back.
+"""Notes since when the ledger answers, so that after an outage each owner has one lease to come back.
 
 A lease that ended while nobody could reach the ledger says nothing about its owner. The sweepers of all
-workers write down, as a duty of the leader table that nobody competes for, that the ledger answers. Where
-that stopped for longer than ``GAP``, the count begins anew, and no lease is freed or taken over before it
-is as long as that lease. A host that dies beside others leaves no such gap: its keys wait no longer.
+workers note in the leader table, as a duty that they hold together, that the ledger answers. After more
+than ``GAP`` seconds without a note the count begins anew, and no lease is freed or taken over before the
+ledger has answered for as long as that lease. A host that dies beside others leaves no such gap: nobody
+waits longer for its keys.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from .stores import LedgerStore
 from .stores.connection import is_open
 from .values import Entry
 
-#: The duty's name in the leader table, as the statement that reads a key has it, and its holder: everybody.
+#: The name of that duty, and of its holder, in the leader table; the statement that reads a key has it too.
 LEDGER = "ledger"
 
-#: Seconds without a word of any sweeper that are an outage. Each says one every 3 s, unless a slow broker or
-#: a full bite keeps it.
+#: Seconds without a note of any sweeper that count as an outage. Each sweeper notes every 3 s, unless a slow
+#: broker or a full bite delays it.
 GAP = 10
 
 
 def note(store: LedgerStore) -> int:
-    """Write down that the ledger answers now; for how many whole seconds it has done so without a gap."""
+    """Note that the ledger answers, and return for how many whole seconds it has done so without a gap."""
     store.lead(LEDGER, holder=LEDGER, lease=GAP)
     return int(store.led_for(LEDGER) or 0)
 
@@ -31,9 +32,9 @@ def spared(store: LedgerStore, entry: Entry) -> float:
     """For how many seconds nobody may take over a key whose lease is over; 0 where anybody may.
 
     Its owner has as long to come back as the lease that it was given, whatever the claimant's would be.
-    Where no sweeper has ever run nobody knows of an outage. Where none runs now, or none has come back yet,
-    this look is noted for it, and lasts for as long as the caller will wait: but not in a transaction,
-    whose length would keep all sweepers from their own notes.
+    Where no sweeper has ever run, nobody knows of an outage: 0. Where none runs now, or none has come back
+    yet, this function notes in its place that the ledger answers, for as long as the caller will wait. It
+    does not do so inside a transaction, which would keep all sweepers from their own notes until its end.
     """
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Names of owners: every claim has its own, so that an owner is one claim and tells whose child held it."""
+"""Owner ids ``<worker>:<pid>:<random>``, one per claim. The prefix tells which process holds the key."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _instance = uuid4().hex
 
 
 def instance() -> str:
-    """This worker instance."""
+    """The id of this worker instance."""
     return _instance
 
 
 def renew_instance() -> None:
-    """A new instance: called where a worker starts, so that a preloaded parent's name is not shared."""
+    """Make a new id where a worker starts: workers forked from one preloaded process must not share one."""
     global _instance  # noqa: PLW0603  one instance a worker is the point
     _instance = uuid4().hex
 

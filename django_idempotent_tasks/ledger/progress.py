@@ -1,4 +1,4 @@
-"""A progress report as the text beside its key: made of what a body says, read back, shown in a line."""
+"""Encodes a call of ``.progress()`` as the text beside its key, reads that text, and shows it in a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = 2**53 - 1
 
 
 def encode_progress(done: object, total: object, note: object) -> str:
-    """The JSON text of a report, at most 400 characters. ValueError for a number that is none."""
+    """The JSON text of a report, at most 400 characters. Raises ValueError for a wrong number."""
     facts = {"done": _number("done", done), "total": None if total is None else _number("total", total)}
     kept = "" if note is None else _clean(str(note))
     while len(text := json.dumps({**facts, "note": kept}, ensure_ascii=False)) > LIMIT:
@@ -23,7 +23,7 @@ def encode_progress(done: object, total: object, note: object) -> str:
 
 
 def decode_progress(text: str | None) -> dict[str, object] | None:
-    """``{"done", "total", "note"}`` of a stored report; None without one, or where it is none of ours."""
+    """``{"done", "total", "note"}`` of a stored report; None without one, or for a text of another writer."""
     try:
         found = parsed(text or "null")
     except Unreadable:
@@ -36,7 +36,7 @@ def decode_progress(text: str | None) -> dict[str, object] | None:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is one that :func:`encode_progress` writes."""
+    """Whether the value is a number as :func:`encode_progress` writes it."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
@@ -50,7 +50,7 @@ def progress_words(progress: dict[str, object]) -> str:
 
 
 def share_of(progress: dict[str, object]) -> float | None:
-    """From 0 to 1; None where there is no total, or nothing to do."""
+    """The share that is done, from 0 to 1; None without a total, or where the total is 0."""
     done, total = progress["done"], progress["total"]
     if not isinstance(done, int | float) or not isinstance(total, int | float) or total <= 0:
         return None
@@ -71,14 +71,14 @@ def _number(name: str, value: object) -> int | float:
 
 
 def _plain(value: object) -> int | float:
-    """The number that a value of whatever library stands for; a text or a truth value is none."""
+    """The number in a value of whatever library; raises TypeError for a text or a truth value."""
     if isinstance(value, bool | str | bytes):
         raise TypeError
     return index(value) if hasattr(value, "__index__") else float(value)  # type: ignore[arg-type]  # TypeError
 
 
 def _clean(note: str) -> str:
-    """On one line, of characters that every database stores."""
+    """The note on one line, of characters that every database stores."""
     spaced = "".join(" " if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in note[:LIMIT])  # noqa: PLR2004  control characters
     return _cut(spaced.encode(errors="replace").decode().strip(), NOTE_LIMIT)
 

@@ -1,4 +1,4 @@
-"""Finds the row of a key: by the key, or by a call's task id, whichever way the call came to the key."""
+"""Finds a key's row: by the key, or by the task id of a call that reserved it or took it over."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def of_key(digest: UUID) -> IdempotencyKey | None:
 
 
 def of_call(task_id: str, *, task: str | None = None, digest: UUID | None = None) -> IdempotencyKey | None:
-    """The row in which the work of an accepted call is now; None without one.
+    """The row that has the work of an accepted call now; None without one.
 
-    What takes a task's place has its task id as well: the row of that work comes before the replaced
-    one, also where another task than ``task`` has it. With a ``digest`` only that key is looked at.
+    A replacement by ``self.replace()`` has the task id of the task that it replaces: its row comes before
+    the replaced row, also if it is not of ``task``. With a ``digest`` only that key is looked up.
     """
     named = _keys().filter(task_id=task_id)
     row = _present(_narrowed(named, task, digest))
@@ -35,14 +35,14 @@ def of_call(task_id: str, *, task: str | None = None, digest: UUID | None = None
 def taken_over(task_id: str, *, task: str | None = None, digest: UUID | None = None) -> IdempotencyKey | None:
     """The row of another call's key that this call runs, or with a ``digest`` has run; None without one.
 
-    No index names those who took over, but few keys run at one time.
+    No index has the task ids of calls that took over, but few keys run at one time.
     """
     rows = _narrowed(_keys().filter(runner_task_id=task_id), task, digest)
     return (rows.filter(state=State.RUNNING) if digest is None else rows).first()
 
 
 def ended(task_id: str, *, digest: UUID | None = None) -> AnsweredCall | None:
-    """How a call ended whose key a later call has; None where nothing is remembered."""
+    """How a call ended whose key a later call has claimed; None where no answer is stored."""
     calls = AnsweredCall.objects.using(settings().database).filter(task_id=task_id)
     if digest is not None:
         calls = calls.filter(digest=digest)
@@ -68,5 +68,5 @@ def _narrowed(
 
 
 def _present(rows: QuerySet[IdempotencyKey]) -> IdempotencyKey | None:
-    """The one that no other has taken the place of; one statement, whatever is found."""
+    """The row that was not replaced, else one that was; None without any. One statement."""
     return rows.order_by(Case(When(reason=Reason.REPLACED, then=1), default=0)).first()

@@ -1,4 +1,4 @@
-"""The table of outcomes: what a call gets that meets an existing row. Pure, so that each cell is a test."""
+"""Decides what a call gets that meets a key's row: a table without I/O, of which each cell has a test."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def decide(entry: Entry | None, call: Call, *, owner: str, on_failed: str) -> Ve
 
 
 def is_foreign(entry: Entry, call: Call) -> bool:
-    """Whether the key's row is that of another task or scope: a header may claim any digest.
+    """Whether the key's row is of another task or scope: a message's header may claim any digest.
 
-    The digest is not computed anew from the arguments: a key that was stated by the caller is not among
-    them, and ``key_text`` is only a form of it for people.
+    The digest cannot be computed again from the arguments: a key that the caller stated is not among them,
+    and ``key_text`` is only its form for people.
     """
     return entry.task != call.task or entry.scope != call.identity.scope
 
 
 def _is_out_of_date(entry: Entry, call: Call) -> bool:
-    """Whether the row has the message of a later turn of the very call: a retry, or what a person redrove.
+    """Whether the row stores the message of a later turn of this very call: of a retry, or of a redrive.
 
-    Who took the key over has stored a message of its own, whose turns are counted anew.
+    A call that took the key over has stored a message of its own, whose turns are counted anew.
     """
     is_live = entry.state in LIVE and call.task_id == (entry.runner_task_id or entry.task_id)
     return is_live and call.turn is not None and entry.turn is not None and call.turn < entry.turn
@@ -104,7 +104,7 @@ def _same_call(entry: Entry) -> Verdict:
 
 
 def _wait(entry: Entry) -> float:
-    """Until its time has come; what ended inside ``external()`` waits for the sweeper to move it on."""
+    """Seconds until the key is due; a key that ended inside ``external()`` waits for the sweeper."""
     return max(entry.opens_in or 0.0, 1.0 if entry.in_external else 0.0)
 
 
@@ -116,7 +116,7 @@ def _other_call(entry: Entry, call: Call, *, on_failed: str) -> Verdict:
     if entry.state is State.RUNNING and entry.is_open:
         return Verdict(Step.OPEN)
     if entry.state is State.RETRY and entry.is_open and entry.no_message:
-        return Verdict(Step.OPEN)  # the sweeper has nothing to send: who else would move it on?
+        return Verdict(Step.OPEN)  # the sweeper has nothing to send: nobody else moves it on
     return Verdict(Step.REFUSE, reason=_REFUSALS[entry.state])
 
 

@@ -1,4 +1,4 @@
-"""Decides who has the work when a worker's settlement was refused: read off the row, never assumed."""
+"""Decides from a key's row who has the work now, after the ledger refused a worker's settlement."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .values import Claim, Entry
 
 
 class Heir(Enum):
-    """Who has it, and with that what becomes of the delivered message."""
+    """Who has the work, which decides what happens to the delivered message."""
 
-    #: Nobody: the row is gone, or is that of an earlier time. The message goes back to its queue.
+    #: Nobody: the row is gone, or is older than the claim. The message goes back to its queue.
     NOBODY = "nobody"
     #: Another attempt has completed the same work: its result is this call's as well.
     DONE = "done"
     #: Another call runs it or has failed with it, or nothing is stored that could be sent: a copy of the
-    #: message comes back later, and is told of the end then.
+    #: message comes back later, and gets the outcome then.
     LATER = "later"
-    #: The row has the message, which the sweeper sends, or has an end for this very call: acknowledged.
+    #: The row has the message, which the sweeper sends, or the end of this very call: the delivered message
+    #: is acknowledged.
     LEDGER = "ledger"
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """The heir, and for ``LATER`` the seconds until it is worth a look."""
+    """The heir, and for ``LATER`` the seconds until the copy comes back."""
 
     heir: Heir
     seconds: float = 1.0
@@ -34,8 +35,8 @@ class Succession:
 def succeeded_by(entry: Entry | None, claim: Claim) -> Succession:
     """Who has the work of ``claim``, given the key's row as it was read after the refusal.
 
-    A token only grows, so that a lower one tells of a ledger that went back in time (a failover to a
-    copy without the last commits, a restored backup): whoever had the key then need not live any more.
+    A token only grows. A lower one shows that the ledger went back in time (a failover to a copy without
+    the last commits, a restored backup): the owner that the row names may be dead by now.
     """
     if entry is None:
         return Succession(Heir.NOBODY)

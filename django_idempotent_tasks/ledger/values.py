@@ -1,4 +1,4 @@
-"""The values that travel between the floors: frozen, without behaviour, without Django."""
+"""The values that the ledger takes and returns: frozen, without behaviour, without Django."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..states import Category, Reason, State
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One message that asks for the work of a key; ``message`` is its text to send again, or None.
+    """One request for the work of a key; ``message`` is its text to send again, or None.
 
-    ``named_here``: it arrived without an identity, which was computed from its arguments. Where the
-    ledger knows the call by its task id, the key is that row's.
-    ``turn`` is None where nothing was delivered: such a call is out of date for nobody.
+    ``named_here``: the message arrived without an identity, which was computed from its arguments. Where
+    the ledger has a row with the call's task id, that row's key is the right one. ``turn`` is None where
+    no message was delivered: such a call is never out of date.
     """
 
     identity: Identity
@@ -65,10 +65,10 @@ class Entry:
 
     ``is_open`` is whether a claim is allowed by time now; ``opens_in`` is the rest in seconds
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
-    nothing is stored that the sweeper could send; ``is_discarded`` whether a person has put the
-    dead letter away; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
+    nothing is stored that the sweeper could send; ``is_discarded`` whether a person has discarded
+    the dead letter; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
     key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
-    have noted without a gap that the ledger answers, None where none ever has, and whether they do now.
+    have noted without a gap that the ledger answers, None where none ever has, and whether they still do.
     ``turn`` is that of the stored message, None without one. ``lease``: the seconds that its owner was given.
     """
 
@@ -139,7 +139,7 @@ class Due:
     """One row that the sweeper moved: freed if its owner was gone, to be published if ``publish``.
 
     ``size`` is how many octets its stored message has, None where nothing is stored: the message itself
-    is read for what is published. ``sends`` above 0: a message of this row had gone out before, and may
+    is read only where it is published. ``sends`` above 0: a message of this row was sent before, and may
     still be in its queue.
     """
 
@@ -192,14 +192,14 @@ class OutOfDate:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """The call has the key and waits to be run."""
+    """The call has reserved the key and waits to be run."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """The key's owner is gone and left nothing to send: whoever arrives may claim it."""
+    """The key's owner is gone and has left no message to send: any call may claim the key."""
 
 
 Refusal = Waiting | Refused | Answered | OutOfDate

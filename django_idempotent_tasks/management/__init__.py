@@ -1,1 +1,1 @@
-"""The command ``manage.py idem``: one module for each thing that an operator asks or does."""
+"""The command ``manage.py idem``: a folder for each noun, a module for each verb."""

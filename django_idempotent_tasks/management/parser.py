@@ -1,4 +1,4 @@
-"""The tree of sub-commands, each with its options and the function that does it."""
+"""Builds the tree of sub-commands, each with its options and the function that carries it out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 def add_commands(parser: CommandParser) -> None:
     """``idem status``, ``sweep``, ``prune``, ``beat``, ``health``, and the nouns with their verbs."""
     group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    add(group, "status", status, "counts by state, who sweeps, and what needs a person (then exit code 1)")
+    add(group, "status", status, "keys by state, who sweeps, and what needs a person (then exit code 1)")
     _add_sweep(group)
     _add_prune(group)
     _add_beat(group)
@@ -45,22 +45,24 @@ def add_commands(parser: CommandParser) -> None:
 
 def _add_sweep(group: Groups) -> None:
     parser = add(group, "sweep", sweep, "free expired leases and send what is due, until SIGTERM")
-    parser.add_argument("--once", action="store_true", help="until nothing is due, whoever leads, then end")
+    parser.add_argument(
+        "--once", action="store_true", help="sweep until nothing is due, whoever leads, then end"
+    )
 
 
 def _add_beat(group: Groups) -> None:
-    parser = add(group, "beat", run_beat, "celery beat: start as many as you like, one leads")
+    parser = add(group, "beat", run_beat, "run celery beat: start as many as you like, one leads")
     parser.add_argument("--loglevel", "-l", choices=LEVELS, default="INFO", help="what is logged (INFO)")
     parser.add_argument(
         "--enable-remote-control", action="store_true", help="answer 'celery inspect ping' as celerybeat@host"
     )
-    # Without a verb it is beat itself, which is to be what it was.
+    # Without a verb the command runs beat itself.
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     parser = add(verbs, "run-now", run_periodic, "run a periodic task now, beside its schedule")
     parser.add_argument("name", type=text, metavar="NAME", help="the periodic task's name")
     add_reason(parser)
     add_yes(parser)
-    subjects = add_noun(group, "health", "for probes: exit code 0 is fine, 1 is not, 2 could not look")
+    subjects = add_noun(group, "health", "for probes: exit code 0 is healthy, 1 is not, 2 could not look")
     parser = add(subjects, "beat", beat_health, "whether a beat leads, its last tick, and what is overdue")
     parser.add_argument(
         "--max-age", type=duration, metavar="AGE", default="60s", help="how late an entry may be (60s)"
@@ -71,13 +73,15 @@ def _add_beat(group: Groups) -> None:
 def _add_prune(group: Groups) -> None:
     parser = add(group, "prune", prune, "delete what is past its retention; REVIEW is never deleted")
     add_yes(parser)
-    words = "only of this tenant, but whatever is finished, past its retention or not"
+    words = "all finished keys of this tenant, past their retention or not"
     parser.add_argument("--scope", type=text, metavar="SCOPE", help=words)
     parser.add_argument("--bite", type=count, metavar="N", default=BITE, help="rows of one kind a statement")
     parser.add_argument(
         "--pause", type=seconds, metavar="SECONDS", default=0.05, help="between two bites (0.05)"
     )
-    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="begin no bite after so long")
+    parser.add_argument(
+        "--max-seconds", type=seconds, metavar="S", help="begin no further bite after so long"
+    )
 
 
 def _add_keys(group: Groups) -> None:

@@ -1,4 +1,4 @@
-"""Where a delivery came from, so that a copy of it goes there; when a message runs, and when it expires."""
+"""Finds where a delivery came from, so that its copy goes there, and reads countdown, eta and expires."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kombu.transport.native_delayed_delivery import MAX_NUMBER_OF_BITS_TO_USE
 
 from ..conf.values import LONGEST
 
-#: The exchanges and queues in which a message on its way to a quorum queue waits: the last of them is what a
-#: delivery names, with the delay in front of its routing key, a dot after each bit.
+#: Exchanges and queues in which a message waits on its way to a quorum queue. A delivery names the last of
+#: them, and its routing key begins with the delay, a dot after each bit.
 _WAITING = "celery_delayed_"
 _DELAY = re.compile(rf"(?:[01]\.){{{MAX_NUMBER_OF_BITS_TO_USE}}}")
-#: Seconds: less than this, and by the time that Celery computes the delay it may be below one.
+#: Seconds: a shorter delay may be below one second by the time that Celery computes it.
 _SHORT = 1.5
 
 
 def address_of(app: Celery, info: Mapping[str, Any]) -> dict[str, Any]:
     """The options of ``apply_async`` that send to where this delivery came from.
 
-    A queue by its name where it is known: with an exchange alone Celery delays on the default queue.
+    They name the queue where it is known: with an exchange alone Celery delays on the default queue.
     """
     exchange, key = info.get("exchange"), info.get("routing_key")
     if exchange == "" and key:
@@ -34,7 +34,7 @@ def address_of(app: Celery, info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_its_queue(app: Celery, options: Mapping[str, Any], info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a retry; where Celery took exchange and routing key from the delivery, by address."""
+    """A retry's options, with the delivery's address where Celery copied its exchange and routing key."""
     place = {name: options.get(name) for name in ("exchange", "routing_key")}
     if options.get("queue") or place != {name: info.get(name) for name in place}:
         return options
@@ -42,7 +42,7 @@ def to_its_queue(app: Celery, options: Mapping[str, Any], info: Mapping[str, Any
 
 
 def _queue_of(app: Celery, exchange: Any, key: Any) -> str | None:
-    """The one queue of the app that gets what is sent there; None for none, or for several."""
+    """The name of the one queue that an exchange and key lead to; None for none, or for several."""
     is_delayed = str(exchange).startswith(_WAITING)
     if is_delayed:
         key = _DELAY.sub("", str(key), count=1)
@@ -55,7 +55,7 @@ def _queue_of(app: Celery, exchange: Any, key: Any) -> str | None:
 
 
 def delayed(app: Celery, options: dict[str, Any], *, countdown: float) -> dict[str, Any]:
-    """These options with their delay as Celery takes it: on quorum queues not below one second."""
+    """The options with a delay that Celery takes: on quorum queues at least one second."""
     if countdown > 0:
         options = {**options, "countdown": countdown}
     seconds = _seconds(options, now=app.now)
@@ -65,10 +65,10 @@ def delayed(app: Celery, options: dict[str, Any], *, countdown: float) -> dict[s
 
 
 def moment(value: object, *, tz: tzinfo | None = UTC) -> datetime | None:
-    """An ``eta`` or ``expires`` as a moment with a zone; None for what is no moment.
+    """An ``eta`` or ``expires`` as a datetime with a zone; None for another type.
 
-    A datetime or its ISO text (the form in which a stored message has it). One without a zone means ``tz``.
-    Raises ValueError for a text that is no moment.
+    Takes a datetime or its ISO text, as a stored message has it. Without a zone it is in ``tz``. Raises
+    ValueError for another text.
     """
     found = datetime.fromisoformat(value) if isinstance(value, str) and value else value
     if not isinstance(found, datetime):
@@ -88,7 +88,7 @@ def delay_of(options: Mapping[str, Any], *, now: Callable[[], datetime]) -> floa
 
 
 def _bounded(seconds: float) -> float:
-    """No time that a date column cannot hold."""
+    """The seconds, from 0 up to what a date column can hold."""
     return min(max(seconds, 0.0), float(LONGEST))
 
 

@@ -1,4 +1,4 @@
-"""Who is to blame for a failed sending: the broker, the message, or nobody knows."""
+"""Decides whose fault a failed sending is: the broker's, the message's, or unknown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqp.exceptions import MessageNacked
 from kombu import Connection
 from kombu.exceptions import OperationalError, SerializationError, SerializerNotInstalled
 
-#: What is raised before any broker is asked: of the content, the serializer, the compression, an option.
+#: Raised before any broker is asked, for the content, the serializer, the compression or an option.
 _OF_THE_MESSAGE = (
     SerializationError,
     SerializerNotInstalled,
@@ -25,26 +25,26 @@ _OF_THE_MESSAGE = (
 
 
 class Fault(Enum):
-    """Who is to blame for a failed sending."""
+    """Whose fault a failed sending is."""
 
-    #: The broker is away or does not answer: the message may go later, and other messages do not go now.
+    #: The broker is away or does not answer: this message may go later, and no other goes now.
     BROKER = "broker"
-    #: The broker answers and does not take the message: it may later, and other messages may go now.
+    #: The broker answers and refuses the message: this one may go later, and others now.
     REFUSED = "refused"
-    #: The message, which no broker was asked about: it will fail again.
+    #: The message itself fails before any broker is asked, and will fail again.
     MESSAGE = "message"
-    #: An error of something else, such as a router of the project: nobody knows whether it will pass.
+    #: The error comes from elsewhere, such as a router of the project: nobody knows whether it will pass.
     UNKNOWN = "unknown"
 
 
 def fault_of(error: BaseException, connection: Connection, *, is_in_use: bool = False) -> Fault:
-    """Who is to blame for what a sending to the broker of ``connection`` has raised.
+    """Whose fault an error is that a sending to the broker of ``connection`` has raised.
 
     ``is_in_use`` says that the message was sent on this very connection: a library that has lost its
-    connection raises what it pleases.
+    connection may raise any error.
     """
     error = _cause(error)
-    # Before the connection's: kombu's Redis transport counts KeyError, of an unknown compression, as its own.
+    # First, since kombu's Redis transport counts KeyError (an unknown compression) as a connection error.
     if isinstance(error, _OF_THE_MESSAGE) and not isinstance(error, OSError):
         return Fault.BROKER if is_in_use and not connection.connected else Fault.MESSAGE
     if isinstance(error, (MessageNacked, *connection.channel_errors)):
@@ -55,6 +55,6 @@ def fault_of(error: BaseException, connection: Connection, *, is_in_use: bool = 
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The error that Celery has wrapped, which may be one of a channel."""
+    """The error that Celery has wrapped, which may be a channel error."""
     is_wrapped = isinstance(error, OperationalError) and error.__cause__ is not None
     return error.__cause__ or error if is_wrapped else error

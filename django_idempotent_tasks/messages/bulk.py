@@ -1,4 +1,4 @@
-"""Publishes many messages on one connection; on Redis what is published goes out in one round trip."""
+"""Publishes many messages on one connection; on Redis all of them go out in one round trip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .publication import as_stored
 
 
 class Bulk:
-    """One producer for all messages. What was published counts as sent once :meth:`flush` has said so."""
+    """One producer for all messages. A published message counts as sent once :meth:`flush` says so."""
 
     def __init__(self, app: Celery, connection: Connection) -> None:
         self._app = app
@@ -22,24 +22,24 @@ class Bulk:
         self._producer: Producer | None = None
         self._send: Callable[..., Any] | None = None
         self._pipeline: Any = None
-        #: What was published since the last flush, and which commands of the pipeline are its own.
+        #: The names published since the last flush, each with its commands in the pipeline.
         self._waiting: list[tuple[object, range]] = []
 
     def __len__(self) -> int:
-        """How many were published since the last flush."""
+        """The number of messages published since the last flush."""
         return len(self._waiting)
 
     def publish(self, name: object, message: Message) -> None:
-        """Publish it under a name of the caller's. Raises what the transport raises."""
+        """Publish a message under a name of the caller's. Raises what the transport raises."""
         producer = self._producer or self._begin()
         first = self._commands
         message.publish(self._app, producer=producer, send=self._send)
         self._waiting.append((name, range(first, self._commands)))
 
     def flush(self) -> Iterator[tuple[Any, Exception | None]]:
-        """Each name since the last flush, with the error that the broker gave it.
+        """Each name since the last flush, with the broker's error for its message.
 
-        Where the broker is away or silent each has that error: whether it arrived is unknown.
+        Where the broker is away or silent each name has that error: whether its message arrived is unknown.
         """
         waiting, self._waiting = self._waiting, []
         answers: list[Any] = []
@@ -53,7 +53,7 @@ class Bulk:
             yield name, refused[0] if refused else None
 
     def forget(self) -> None:
-        """Begin anew on what the connection is next: its channel was closed."""
+        """Begin anew after the connection's channel was closed."""
         self._producer = self._pipeline = None
         self._waiting = []
 
@@ -70,11 +70,11 @@ class Bulk:
 
 
 def pipelined(channel: Any) -> Any:
-    """Let kombu's channel for Redis write messages into a pipeline, which this returns.
+    """Let kombu's channel for Redis write messages into a pipeline, and return the pipeline.
 
-    Only what puts one message into one queue: all other commands of kombu's want their answers.
+    Only the commands that put one message into one queue: kombu needs the answers of all others at once.
     """
-    put, pipeline = channel._put, channel.client.pipeline(transaction=False)  # noqa: SLF001  by no other door
+    put, pipeline = channel._put, channel.client.pipeline(transaction=False)  # noqa: SLF001  no public way
 
     def put_later(queue: str, message: Any, **options: Any) -> None:
         channel.conn_or_acquire = lambda client=None: nullcontext(client or pipeline)

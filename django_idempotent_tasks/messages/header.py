@@ -1,4 +1,4 @@
-"""The message header ``idempotency``: a call's identity, on its way from where the call was made."""
+"""Writes and reads the message header ``idempotency``, which carries a call's identity to the worker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from uuid import UUID
 from ..identity.key import Identity, scope_problem
 from ..identity.text import KEY_TEXT_LENGTH, for_people
 
-#: The message header that carries a call's identity from where it was made.
+#: The name of the header that carries a call's identity.
 HEADER = "idempotency"
-#: How deep others put a call's headers into each other: sentry-sdk and ddtrace fill ``headers["headers"]``,
-#: which Celery then takes for all the headers that there are; a retry of such a message may do so again.
+#: The mark in it that the key's row was written when the call was sent.
+RESERVED = "reserved"
+#: How deep a call's headers may be nested: sentry-sdk and ddtrace fill ``headers["headers"]``, which Celery
+#: then takes for all headers, and a retry of such a message may nest them again.
 _PLACES = 3
 
 _VERSION = 1
@@ -28,8 +30,7 @@ def to_header(
 ) -> dict[str, object]:
     """Return the identity as a message header, bound to this task and this task id.
 
-    ``reserved`` says that the key's row was written when the call was sent; ``in_canvas`` that others
-    wait for what becomes of it.
+    ``reserved``: the key's row was written when the call was sent. ``in_canvas``: others wait for its result.
     """
     header: dict[str, object] = {
         "v": _VERSION,
@@ -40,7 +41,7 @@ def to_header(
         "key": identity.key_text,
         "fp": identity.fingerprint and identity.fingerprint.hex,
     }
-    marks = {"reserved": reserved, "canvas": in_canvas}
+    marks = {RESERVED: reserved, "canvas": in_canvas}
     return header | {name: True for name, is_set in marks.items() if is_set}
 
 
@@ -73,11 +74,11 @@ class Carried(NamedTuple):
 
 
 def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
-    """The identity of this very call among a message's headers, wherever others have put it.
+    """This call's own identity among a message's headers, however deep others have nested them.
 
-    ``message`` is any of: the headers themselves, a request as a dict, ``vars()`` of a request. Celery
-    makes an attribute of each header, and ``request.headers`` of a header named so. None as in
-    :func:`from_header`; never raises.
+    ``message`` is any of: the headers themselves, a request as a dict, ``vars()`` of a request. Celery makes
+    each header an attribute of the request, also one named ``headers``. None as in :func:`from_header`;
+    never raises.
     """
     place = message
     for _ in range(_PLACES):
@@ -92,20 +93,20 @@ def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
 
 
 def carry(request: Any, header: dict[str, Any]) -> None:
-    """Let a running request name its identity in both places, for whatever is sent in its name."""
+    """Put the identity into both places of a running request, for every message sent in its place."""
     vars(request)[HEADER] = header
     request.headers = {**(request.headers or {}), HEADER: header}
 
 
 def with_identity(headers: object, request: Any, *, task_name: str) -> dict[str, Any]:
-    """Headers of what is sent in a running request's name: its identity, whatever else is in them."""
+    """The headers of a message that is sent in a request's place, with the identity of the request."""
     own = carried(vars(request), task_name=task_name, task_id=request.id)
     given = dict(headers) if isinstance(headers, Mapping) else {}
     return given if own is None else {**given, HEADER: own.header}
 
 
 def task_id_problem(task_id: object) -> str | None:
-    """What keeps the ledger from naming a call; None when nothing does."""
+    """Why the ledger cannot hold a task id; None where it can."""
     if not isinstance(task_id, str):
         return f"is a {type(task_id).__qualname__}; give str(...) of it"
     if len(task_id) > TASK_ID_LIMIT or _NOT_IN_AN_ID.search(task_id):
@@ -114,12 +115,12 @@ def task_id_problem(task_id: object) -> str | None:
 
 
 def is_reserved(header: object) -> bool:
-    """Whether the call's row was written when it was sent."""
-    return isinstance(header, dict) and header.get("reserved") is True
+    """Whether the call's row was written when the call was sent."""
+    return isinstance(header, dict) and header.get(RESERVED) is True
 
 
 def is_in_canvas(header: object) -> bool:
-    """Whether a chain, a group, a chord or a callback sent the call: it gets a real value in any case."""
+    """Whether a chain, group, chord or callback sent the call, which then gets a real value in any case."""
     return isinstance(header, dict) and header.get("canvas") is True
 
 

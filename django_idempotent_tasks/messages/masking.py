@@ -10,9 +10,9 @@ from celery.utils.saferepr import saferepr
 from ..conf.options import Policy
 from ..identity.text import HIDDEN
 
-#: Characters of a value that is looked for in texts: shorter ones stand in every text by chance.
+#: Fewest characters of a value that is masked in texts: shorter values are in every text by chance.
 SHORTEST = 4
-#: Characters of a description, as Celery's own.
+#: Characters of a description, as in Celery.
 REPR_LIMIT = 1024
 
 

@@ -1,4 +1,4 @@
-"""The call as JSON text: what it takes to send the same work again, from a retry or by the sweeper."""
+"""A call as a message, and as the JSON text from which a retry or the sweeper sends it again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kombu import Connection, Producer
 from kombu.utils import json as wire
 
 from ..conf import settings
+from ..exceptions import ConfigurationError, PayloadTooLarge
 from ..identity.lost_keys import lost_key
 from . import header
 from .address import address_of, delayed, moment
@@ -25,23 +26,22 @@ VERSION = 1
 _PARTS = ("args", "kwargs", "options")
 
 HEADER = header.HEADER
-#: Says in it that this message replaces a redelivered one, of which its broker knows nothing.
+#: Mark in it: this message replaces a redelivered one, which its broker does not know.
 AGAIN = "again"
-#: Says how often it came back because its transaction was undone for another one.
+#: Mark in it: how often the message came back because a conflict undid its transaction.
 CONFLICTS = "conflicts"
-#: Says that the task is not ours: its work is done, for the ledger, once the broker has the message.
+#: Mark in it: the task is not ours, and its work is done for the ledger once the broker has the message.
 SENT_ONLY = "sent_only"
 
-#: Options that describe one sending and not the work. Work that was accepted does not expire.
+#: Options of one sending, not of the work. Accepted work does not expire.
 _PASSING = frozenset(
     {"eta", "countdown", "expires", "producer", "connection", "publisher", "retry", "retry_policy"}
 )
 
-
-#: Where a sending by name would fall back to what the task's class says, also where the call said None.
+#: Options for which a sending by name would take the task class's value where the call gave None.
 _ALWAYS_STATED = ("expires", "time_limit", "soft_time_limit")
 
-#: What a header may be.
+#: The types that a header's value may have.
 _PLAIN = (str, int, float, list, tuple, dict)
 
 #: Seconds for AMQP: to write the message, and until its confirm.
@@ -50,51 +50,51 @@ _BOUNDS = {"timeout": 2, "confirm_timeout": 2}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One call of a task: arguments and the options of ``apply_async`` that belong to the work."""
+    """One call of a task: its arguments, and those options of ``apply_async`` that belong to the work."""
 
     task: str
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     options: Mapping[str, Any]
-    #: Whether its headers are complete: then nothing of the publishing process is added to them.
+    #: Whether the headers are complete, so that the publishing process adds nothing to them.
     stamped: bool = False
 
     @classmethod
     def of(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
-        """A message without what describes only one sending of it."""
+        """A message without the options of one sending."""
         kept = {name: value for name, value in options.items() if value is not None and name not in _PASSING}
         return cls(task, tuple(args or ()), dict(kwargs or {}), kept)
 
     @classmethod
     def to_reserve(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
-        """A message that keeps its ``eta`` and ``expires``, which must be moments, until it is claimed."""
+        """A message that keeps ``eta`` and ``expires``, which must be moments, until the call is claimed."""
         message = cls.of(task, args, kwargs, options)
         moments = {name: options[name] for name in ("eta", "expires") if options.get(name) is not None}
         return replace(message, options={**message.options, **moments})
 
     @classmethod
     def as_stamped(cls, task: str, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Message:
-        """The same with what its sender stamped on it, which every publication keeps."""
+        """A message to reserve with the headers that its sender stamped, which every publication keeps."""
         return replace(cls.to_reserve(task, args, kwargs, options), stamped=True)
 
     @property
     def is_sent_only(self) -> bool:
-        """Whether no worker will claim it."""
+        """Whether the task is not ours, so that no worker claims the row."""
         own = (self.options.get("headers") or {}).get(HEADER)
         return isinstance(own, dict) and own.get(SENT_ONLY) is True
 
     @property
     def turn(self) -> Turn:
-        """Which turn of its call it is."""
+        """Which turn of its call this message is."""
         return turn_of((self.options.get("headers") or {}).get(HEADER), self.options)
 
     def started(self) -> Message:
-        """The message of work that was claimed once: it neither waits for its ETA nor expires again."""
+        """The message of work that was claimed before, without its ETA and its expiry."""
         kept = Message.of(self.task, self.args, self.kwargs, self.options)
         return replace(kept, stamped=self.stamped)
 
     def with_header(self, header: Mapping[str, Any]) -> Message:
-        """The message with this identity, also where an instrument has copied it."""
+        """The message with this identity, also in headers that an instrument has nested."""
         headers = {**(self.options.get("headers") or {}), HEADER: header}
         nested = headers.get("headers")
         if isinstance(nested, Mapping) and HEADER in nested:
@@ -102,7 +102,7 @@ class Message:
         return replace(self, options={**self.options, "headers": headers})
 
     def has_expired(self, *, now: Callable[[], datetime]) -> bool:
-        """Whether it would be thrown away where it arrives; the clock is asked only where it may be."""
+        """Whether a worker would drop the message as expired; asks the clock only where it has an expiry."""
         if not self.options.get("expires"):
             return False
         reference = now()
@@ -110,16 +110,19 @@ class Message:
         return expires is not None and expires <= reference
 
     @classmethod
-    def of_request(cls, task: Any, request: Any) -> Message:
-        """The message that a running request was delivered by, as ``Task.signature_from_request`` makes it.
+    def of_request(cls, task: Any, request: Any, own: Mapping[str, Any] | None = None) -> Message:
+        """The message that delivered a request, as ``Task.signature_from_request`` makes it.
 
         Without its Signature, which would cost a guarded task more than the identity of its call; and with
-        that identity, wherever it stood in the delivered message.
+        that identity, wherever it stood in the delivered message. ``own`` is its header, where that is known.
         """
         ignored = vars(request).get("ignore_result")
         options = request.as_execution_options()
         options["ignore_result"] = task.ignore_result if ignored is None else ignored
-        options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
+        if own is None:
+            options["headers"] = header.with_identity(options["headers"], request, task_name=task.name)
+        else:
+            options["headers"] = {**(options["headers"] or {}), HEADER: own}
         info = request.delivery_info or {}
         options["priority"] = info.get("priority")
         options |= address_of(task.app, info)
@@ -129,14 +132,14 @@ class Message:
         return cls.of(task.name, request.args, request.kwargs, options)
 
     def encode(self, *, limit: int) -> str | None:
-        """JSON text, or None when it is above ``limit`` characters or not JSON (other serializers).
+        """The JSON text; None when it is above ``limit`` characters, or not JSON (other serializers).
 
-        Headers have the same limit of their own: what instruments stamp takes no room from the arguments. A
-        stored message is a stamped one: those before had no such mark.
+        Headers have the same limit of their own, so that what instruments stamp takes no room from the
+        arguments. A stored message counts as stamped.
         """
         content = {
             "v": VERSION,
-            **stored(self.turn),  # at the beginning, where a statement finds it
+            **stored(self.turn),  # at the beginning, where SQL finds it
             "args": list(self.args),
             "kwargs": dict(self.kwargs),
             "options": dict(self.options),
@@ -148,8 +151,19 @@ class Message:
         headers = len(_json(self.options.get("headers")) or "")
         return text if headers <= limit and len(text) - headers <= limit else None
 
-    def not_json(self) -> str | None:
-        """The first part that JSON cannot hold, by its name; None when there is none."""
+    def text_or_raise(self) -> str:
+        """The JSON text that a row keeps. Raises ConfigurationError for a message that no row can hold."""
+        limit = settings().max_payload
+        text = self.encode(limit=limit)
+        if text is not None:
+            return text
+        part = self._not_json()
+        problem = f"{part} is not JSON" if part else f"it is above MAX_PAYLOAD ({limit} characters)"
+        msg = f"{self.task}: this call cannot be stored, {problem}; pass an id or a name instead."
+        raise ConfigurationError(msg) if part else PayloadTooLarge(msg)
+
+    def _not_json(self) -> str | None:
+        """The name of the first part that JSON cannot hold; None when there is none."""
         parts = {f"argument {place}": value for place, value in enumerate(self.args, start=1)}
         parts |= {f"argument {name!r}": value for name, value in self.kwargs.items()}
         parts |= {f"option {name!r}": value for name, value in self.options.items()}
@@ -160,8 +174,8 @@ class Message:
         """The message of a stored text. Raises ValueError for one of another version or shape."""
         try:
             content = wire.loads(text)
-        except Exception as error:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
-            # Not quoted, nor chained: such an error has parts of the message in it.
+        except Exception as error:  # noqa: BLE001  a project's own decoder of a "__type__" may raise anything
+            # Neither quoted nor chained: such an error has parts of the message in it.
             msg = f"The stored message of {task} cannot be read ({type(error).__name__})."
             raise ValueError(msg) from None
         is_ours = isinstance(content, dict) and content.get("v") == VERSION
@@ -180,10 +194,10 @@ class Message:
         producer: Producer | None = None,
         send: Callable[..., Any] | None = None,
     ) -> None:
-        """Send it, by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
+        """Send by ``producer``, on ``connection`` or on the app's pool. Raises what the transport raises.
 
-        A stamped message goes out as it is, by ``send`` where that is what :func:`as_stored` gave for all
-        messages of the producer; another one as Celery sends it from this process.
+        A stamped message goes out as it is, by ``send`` where :func:`as_stored` has given one for all
+        messages of the producer; any other as Celery sends it from this process.
         """
         options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
         if producer is not None:
@@ -200,9 +214,9 @@ class Message:
 
 @contextmanager
 def unsubscribed(backend: Any) -> Iterator[None]:
-    """Inside, sending does not subscribe to the result, on an unbounded connection: whoever waits does it.
+    """Inside, sending does not subscribe to the result, which needs an unbounded connection; waiting does.
 
-    The backend is this thread's own; Celery's flag for the same is the whole process's.
+    The backend is this thread's own; Celery's flag for the same holds for the whole process.
     """
     hooks = vars(backend)
     before = hooks.get("on_task_call")
@@ -219,24 +233,24 @@ def unsubscribed(backend: Any) -> Iterator[None]:
 def beside(request: Any) -> dict[str, Any]:
     """Headers of a delivery that a nested ``headers`` among them hides from ``request.headers``.
 
-    What others have put on the request meanwhile cannot be told from them; objects are left out.
+    Attributes that others have set on the request look the same; those that are objects are left out.
     """
-    found = request._get_custom_headers(vars(request)) or {}  # noqa: SLF001  as Celery reads them itself
-    # RabbitMQ drops a message that says that it was dead before.
+    found = request._get_custom_headers(vars(request)) or {}  # noqa: SLF001  as Celery itself reads them
+    # Without x-death and the like: RabbitMQ drops a message that was dead-lettered before.
     return {
         name: value for name, value in found.items() if isinstance(value, _PLAIN) and "-death" not in name
     }
 
 
-def stored_text(task: Any, request: Any) -> str | None:
-    """A running request's message as its row keeps it; None where it must not be kept, or cannot."""
+def stored_text(task: Any, request: Any, own: Mapping[str, Any] | None = None) -> str | None:
+    """A request's message as the row keeps it; None where it must not be kept, or cannot."""
     if task.idempotency_policy.sensitive or request.is_eager:
         return None
-    return Message.of_request(task, request).encode(limit=settings().max_payload)
+    return Message.of_request(task, request, own).encode(limit=settings().max_payload)
 
 
 def _json(value: object) -> str | None:
-    """The text of a value as it is stored; None when it has none, or one that holds less than the value."""
+    """A value's JSON text; None when it has none, or when the text would lose a key of a dict."""
     try:
         return str(wire.dumps(value)) if lost_key(value) is None else None
     except Exception:  # noqa: BLE001  a project's own encoders may raise anything
@@ -244,7 +258,7 @@ def _json(value: object) -> str | None:
 
 
 def is_json(value: object) -> bool:
-    """Whether a row can hold it."""
+    """Whether a row can hold a value as JSON."""
     return _json(value) is not None
 
 

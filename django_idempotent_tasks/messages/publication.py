@@ -1,17 +1,16 @@
-"""Publishes a stored message with exactly the headers that it was stored with.
+"""Publishes a stored message with exactly the headers that the row has.
 
-Celery's own ``send_task`` builds the message. Left out are an app's own ``send_task``, what instruments put
-around it, and the publish signals: all of them ran when the call was sent, in the process that sent it.
+Celery's own ``send_task`` builds the message. An app's own ``send_task``, wrappers of instruments and the
+publish signals are left out: they ran when the call was sent, in the process that sent it.
 
-Whoever sends many messages by one producer gives all of them to one :func:`as_stored`, which remembers what
-is the same for each: a setting costs Celery as much as the JSON text of a message, and a declaration costs
+A caller with many messages for one producer gives all of them to one :func:`as_stored`, which keeps what is
+the same for each: a setting costs Celery as much as the JSON text of a message, and a declaration costs
 kombu twice as much although it sends nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from copy import copy
 from inspect import unwrap
 from typing import Any
@@ -21,7 +20,7 @@ from celery.utils.saferepr import saferepr
 from kombu import Queue
 from kombu.common import Broadcast
 
-#: What kombu's ``Producer.publish`` is told apart from headers and properties.
+#: Arguments of kombu's ``Producer.publish`` that are neither headers nor properties.
 _OF_ONE_SENDING = ("serializer", "compression", "timeout", "confirm_timeout")
 
 
@@ -32,12 +31,12 @@ def as_stored(app: Celery) -> Callable[..., Any]:
 
 
 def is_rpc(app: Celery) -> bool:
-    """Whether results travel to a queue of the sender, which must exist before the message goes out."""
+    """Whether results go to a queue of the sender, which must exist before the message goes out."""
     return str(app.conf.result_backend or "").startswith("rpc")
 
 
 def usual_reprs(amqp: Any, conf: Any, args: Any, kwargs: Any) -> dict[str, str]:
-    """How monitors show the arguments where nobody has put other words for them."""
+    """The descriptions of the arguments for monitors, as Celery makes them."""
     levels = conf.task_repr_maxlevels
     return {
         "argsrepr": saferepr(args or (), amqp.argsrepr_maxsize, maxlevels=levels),
@@ -58,17 +57,17 @@ class _Settings:
 
 
 class _NoBackend:
-    """A result backend that nobody subscribes to: whoever waits for the result does it."""
+    """A result backend without subscriptions: whoever waits for a result subscribes to it."""
 
     def on_task_call(self, _producer: Any, _task_id: str) -> None:
-        """Celery tells it of each message."""
+        """Do nothing when Celery sends a message."""
 
 
 class _NoResult:
-    """What ``send_task`` returns, and nobody reads."""
+    """The result of ``send_task``, which nobody reads."""
 
     def __init__(self, _task_id: str) -> None:
-        """Celery notes on it whether the result is ignored."""
+        """Do nothing; Celery sets the attribute ``ignored`` afterwards."""
 
 
 class _App:
@@ -86,10 +85,6 @@ class _App:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)
 
-    def producer_or_acquire(self, producer: Any = None) -> Any:
-        """The producer that was given, or one of the app's pool."""
-        return nullcontext(producer) if producer else self._app.producer_or_acquire()
-
 
 class _Amqp:
     """The app's AMQP, which sends without a publish signal."""
@@ -97,24 +92,24 @@ class _Amqp:
     def __init__(self, app: _App, amqp: Any) -> None:
         self._app = app
         self._amqp = amqp
-        #: Celery asks it for the route.
+        #: Celery asks ``amqp.router`` for the route.
         self.router = self
         self._router = copy(amqp.router)
         self._router.app = app
-        #: By their ids, so that a router may make another queue of the same name.
+        #: The declared queues by ``id()``: a router may make another queue of the same name.
         self._declared: dict[int, Queue] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._amqp, name)
 
     def route(self, options: dict[str, Any], *call: Any) -> Any:
-        """Where it was sent to; the project's routers are asked where the sender's gave no answer."""
+        """The stored address; asks the project's routers where the message has none."""
         if options.get("queue") or options.get("exchange"):
             return self._router.expand_destination(dict(options))
         return self._router.route(options, *call)
 
     def create_task_message(self, *call: Any, **options: Any) -> Any:
-        """Celery's own, which would look up twice how much of the arguments monitors see."""
+        """Build as Celery does, but look up only once how long the descriptions of arguments may be."""
         if options.get("argsrepr") is None and options.get("kwargsrepr") is None:
             _task_id, _name, args, kwargs, *_more = call
             options |= usual_reprs(self._amqp, self._app.conf, args, kwargs)
@@ -133,7 +128,7 @@ class _Amqp:
         producer.publish(body, headers=headers, **own, **{**properties, **options})
         self._declared |= {id(each): each for each in own["declare"] if each.can_cache_declaration}
         if event:
-            self._tell(event, queue, own, producer)
+            self._send_event(event, queue, own, producer)
 
     def _retries(self, options: dict[str, Any]) -> dict[str, Any]:
         conf = self._app.conf
@@ -170,8 +165,8 @@ class _Amqp:
             "delivery_mode": mode or self._app.conf.task_default_delivery_mode,
         }
 
-    def _tell(self, event: dict[str, Any], queue: Any, own: dict[str, Any], producer: Any) -> None:
-        """``task_send_sent_event``: monitors hear of the message that went out."""
+    def _send_event(self, event: dict[str, Any], queue: Any, own: dict[str, Any], producer: Any) -> None:
+        """Send monitors the event of a message that went out (``task_send_sent_event``)."""
         exchange = getattr(own["exchange"], "name", own["exchange"])
         name = getattr(queue, "name", "")
         event |= {"queue": name, "exchange": exchange, "routing_key": own["routing_key"]}

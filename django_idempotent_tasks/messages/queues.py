@@ -1,4 +1,4 @@
-"""How deep a queue is: work that still waits there is not sent again."""
+"""Asks a broker how deep a queue is: work that still waits there is not sent again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .message import Message
 
 
 class Depths:
-    """Messages in the queues of one broker connection, each asked for once."""
+    """The number of messages in each queue of one broker connection; each queue is asked once."""
 
     def __init__(self, app: Celery, connection: Connection) -> None:
         self._app = app
@@ -19,7 +19,7 @@ class Depths:
         self._known: dict[str, int] = {}
 
     def of(self, message: Message) -> int:
-        """The messages that wait where this one would go; 0 for a queue that does not exist or tell.
+        """How many messages wait where this one would go; 0 for a queue that does not exist or answer.
 
         Raises what the transport raises when the broker is away, but asks no queue a second time.
         """
@@ -33,7 +33,7 @@ class Depths:
         return self._known[name]
 
     def _queue_of(self, message: Message) -> str:
-        """Where it was sent to before; else as the sending itself asks the routers."""
+        """The name of the queue in the message's options, else the one that the routers give."""
         if isinstance(message.options.get("queue"), str):
             return str(message.options["queue"])
         route: Any = self._app.amqp.router.route
@@ -47,7 +47,7 @@ class Depths:
         # passive form asks for the key without kombu's global_keyprefix (kombu 5.7).
         passive = self._connection.transport.driver_type != "redis"
         try:
-            # A channel of its own: AMQP closes the one that asked for a queue that does not exist.
+            # On a channel of its own: AMQP closes a channel that asks for a queue that does not exist.
             with self._connection.channel() as channel:
                 declared = channel.queue_declare(queue=name, passive=passive)  # type: ignore[attr-defined]
                 return int(declared.message_count)

@@ -1,4 +1,4 @@
-"""The relay's fast path: a message right after its commit, on connections that give up soon."""
+"""Sends a message right after its commit, on connections that give up within about two seconds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .message import Message
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: After a failure messages are left to the sweeper for so many seconds: a request never hangs on a broker.
+#: Seconds after a failure in which messages are left to the sweeper, so that no request waits for a broker.
 PAUSE = 5.0
 #: Connections that are kept open between messages.
 IDLE_LIMIT = 10
-#: A kept connection that fails sooner was closed, and a new one may work; one that fails later has waited.
+#: Seconds: a kept connection that fails sooner was closed, and a new one may work; a later one timed out.
 SOON = 0.3
 
 #: Transports whose options are those of redis-py.
@@ -49,7 +49,7 @@ class Relay:
         self._idle: deque[tuple[Celery, Connection]] = deque()
 
     def send(self, app: Celery, message: Message) -> bool:
-        """Whether the broker has the message. False leaves it to the sweeper. Never raises or waits long."""
+        """Send; False leaves the message to the sweeper. Never raises, never waits long."""
         if self._is_closed():
             return False
         try:
@@ -60,7 +60,7 @@ class Relay:
         return True
 
     def post(self, app: Celery, message: Message) -> None:
-        """Send what no sweeper would send. Never waits long; raises what the transport raises.
+        """Send a message that no sweeper would send. Never waits long; raises what the transport raises.
 
         Raises kombu's OperationalError at once when the broker has just been found away.
         """
@@ -70,10 +70,9 @@ class Relay:
         self._attempt(app, message)
 
     def replace(self, app: Celery, message: Message, *, countdown: float = 0) -> None:
-        """Send what takes the place of a delivery: on AMQP the broker has it when this returns.
+        """Send a message in the place of a delivery: on AMQP the broker has it when this returns.
 
-        Raises what the transport raises. A worker can wait: that the broker was away lately is no reason
-        not to try.
+        Raises what the transport raises. Tries also right after a failure, since a worker can wait.
         """
         if not self._send_on_kept(app, message, countdown):
             with self._using(self._new(app), app) as connection:
@@ -86,14 +85,14 @@ class Relay:
         try:
             self.replace(app, message)
         except Exception as error:
-            if fault_of(error, app.connection_for_write()) is Fault.BROKER:  # else others can be sent
+            if fault_of(error, app.connection_for_write()) is Fault.BROKER:  # else other messages can go
                 self._closed_until = time.monotonic() + PAUSE
             raise
 
     def _send_on_kept(self, app: Celery, message: Message, countdown: float) -> bool:
-        """Send on a connection that was kept; False when there is none, or the broker has closed it.
+        """Send on a kept connection; False when there is none, or the broker has closed it.
 
-        Whether a message that failed has arrived is unknown: then it arrives twice, and is run once.
+        Whether a failed message has arrived is unknown: it may arrive twice, and is run once.
         """
         connection = self._kept(app)
         if connection is None:
@@ -119,7 +118,7 @@ class Relay:
 
     @contextmanager
     def _using(self, connection: Connection, app: Celery) -> Iterator[Connection]:
-        """Keep the connection afterwards; one that failed is not kept, nor are those beside it."""
+        """Keep the connection afterwards; after a failure drop it, and the other kept ones too."""
         try:
             yield connection
         except BaseException:
@@ -145,18 +144,18 @@ class Relay:
         collapse(connection)
 
     def forget(self) -> None:
-        """In a forked child: leave the parent's connections alone, neither used nor closed."""
+        """In a forked child, neither use nor close the parent's connections."""
         _of_the_parent.append(self._idle)
         self._idle = deque()
         self._closed_until = 0.0
 
 
 def collapse(connection: Connection) -> None:
-    """Close without a word to the other side, which may not answer."""
+    """Close a connection without waiting for the broker, which may not answer."""
     with suppress(Exception):
         if connection.transport.driver_type == "amqp":
             connection.collect()
-        else:  # says no goodbye, and collect() would change the time-outs of other threads' new sockets
+        else:  # sends nothing, and collect() would change the time-outs of other threads' new sockets
             connection.release()
 
 

@@ -1,8 +1,8 @@
 """Builds a reserved call's message where it is sent, with all headers, and publishes nothing.
 
 A class's own ``apply_async``, an app's own ``send_task`` and the receivers of ``before_task_publish`` read
-the sender's tenant, trace and request. So they run here once, with a producer that keeps the message, and
-what they make of it is what the row stores and every later publication sends.
+the sender's tenant, trace and request. They run here once, with a producer that keeps the message; the row
+stores the message that they made, and every later publication sends it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_THE_PROTOCOL = frozenset(
         *("replaced_task_nesting", "stamped_headers", "stamps"),
     }
 )
-#: The option of ``apply_async`` that such a header, or part of a message of protocol 1, was made from.
+#: The option of ``apply_async`` behind each such header, or part of a message of protocol 1.
 _OPTION_OF = {
     "shadow": "shadow",
     "eta": "eta",
@@ -46,7 +46,7 @@ _OPTION_OF = {
     "chord": "chord",
     "chain": "chain",
 }
-#: Counts that Celery assumes to be 0 where a message says nothing: not stored.
+#: Counts that Celery takes for 0 where a message has none: a 0 is not stored.
 _COUNTS = frozenset({"retries", "replaced_task_nesting"})
 #: Options of this one passage through Celery.
 _PASSAGE = frozenset(
@@ -63,8 +63,8 @@ Send = Callable[..., Any]
 class _Parts:
     args: Any
     kwargs: Any
-    #: Celery's protocol: its headers, and what follows the arguments in the body.
-    said: dict[str, Any]
+    #: Celery's protocol: its headers, and the part of the body behind the arguments.
+    protocol: dict[str, Any]
     headers: dict[str, Any]
     properties: dict[str, Any]
 
@@ -78,15 +78,15 @@ class Passage:
         self._task_id = task_id
         self._routed: dict[str, Any] = {}
         self._parts: _Parts | None = None
-        #: In eager mode Celery runs a call where it would publish it.
+        #: The call in eager mode, where Celery runs it instead of publishing it.
         self._applied: Message | None = None
-        #: Celery looks for both at its producer.
+        #: Attributes that Celery reads of its producer.
         self.serializer = None
         self.connection = self
 
     @property
     def options(self) -> dict[str, Any]:
-        """What ``apply_async`` or ``send_task`` has to be given; with a ``connection`` it would publish."""
+        """The options for ``apply_async`` or ``send_task``, without a ``connection`` to publish on."""
         passage = {"producer": self, "router": self, "connection": None}
         return {**passage, "retry": False, "add_to_parent": False}
 
@@ -112,7 +112,7 @@ class Passage:
     # -- what Celery asks its router --
 
     def route(self, options: dict[str, Any], *call: Any) -> dict[str, Any]:
-        """Where the project's routers send it; where they raise, the publication will ask them again."""
+        """The route that the project's routers give; where they raise, the publication asks them again."""
         given = {name: value for name, value in options.items() if name not in _PASSAGE}
         try:
             routed = self._app.amqp.router.route(dict(options), *call)
@@ -125,7 +125,7 @@ class Passage:
         return dict(routed)
 
     def _storable(self, given: dict[str, Any], routed: dict[str, Any]) -> dict[str, Any]:
-        """Options that a row can hold: a queue by its name, where the name is enough to find it."""
+        """The options that a row can hold: a queue by its name, where the app finds it by that."""
         passing = {*given, *_PASSAGE, "queue"}
         added = {key: value for key, value in routed.items() if key not in passing and is_json(value)}
         options = {**given, **added}
@@ -144,30 +144,29 @@ class Passage:
         yield
 
     def publish(self, body: Any, *, headers: Any = None, **sending: Any) -> None:
-        """Keep the message; an event for monitors is none."""
+        """Keep the message; ignore an event for monitors."""
         headers = dict(headers or {})
         if isinstance(body, dict) and "args" in body and "id" in body:  # protocol 1
-            said = dict(body)
-            self._parts = _Parts(body["args"], body["kwargs"], said, headers, sending)
+            self._parts = _Parts(body["args"], body["kwargs"], dict(body), headers, sending)
         elif isinstance(body, tuple | list):
             args, kwargs, embedded = body
             self._parts = _Parts(args, kwargs, {**embedded, **headers}, headers, sending)
 
     def _published(self, parts: _Parts) -> Message:
-        said = parts.said
-        options = {**self._routed, "task_id": said["id"], **self._changed(parts.properties)}
+        protocol = parts.protocol
+        options = {**self._routed, "task_id": protocol["id"], **self._changed(parts.properties)}
         for name, option in _OPTION_OF.items():
-            if said.get(name) is not None and not (name in _COUNTS and said[name] == 0):
-                options[option] = said[name]
-        options["time_limit"], options["soft_time_limit"] = said.get("timelimit") or (None, None)
-        if said.get("stamped_headers"):
-            options |= {"stamped_headers": said["stamped_headers"], **(said.get("stamps") or {})}
+            if protocol.get(name) is not None and not (name in _COUNTS and protocol[name] == 0):
+                options[option] = protocol[name]
+        options["time_limit"], options["soft_time_limit"] = protocol.get("timelimit") or (None, None)
+        if protocol.get("stamped_headers"):
+            options |= {"stamped_headers": protocol["stamped_headers"], **(protocol.get("stamps") or {})}
         options |= self._shown(parts)
         headers = {name: value for name, value in parts.headers.items() if name not in _OF_THE_PROTOCOL}
         return self._kept(parts.args, parts.kwargs, {**options, "headers": headers})
 
     def _changed(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Properties of the message; how long it lives is computed anew from ``expires``."""
+        """The message's properties; its expiration is computed anew from ``expires``."""
         fleeting = {"correlation_id", "exchange", "routing_key", "serializer", "compression", "delivery_mode"}
         fleeting |= _PASSAGE
         if "expiration" not in self._routed:
@@ -175,17 +174,17 @@ class Passage:
         return {name: value for name, value in properties.items() if name not in fleeting}
 
     def _shown(self, parts: _Parts) -> dict[str, Any]:
-        """How monitors show the arguments, where a receiver has put other words for them."""
+        """The descriptions of the arguments for monitors, where a receiver has changed them."""
         if not signals.before_task_publish.receivers:
             return {}
         usual = usual_reprs(self._app.amqp, self._app.conf, parts.args, parts.kwargs)
-        said = {name: parts.headers[name] for name in usual if name in parts.headers}
-        return {name: text for name, text in said.items() if text != usual[name]}
+        stated = {name: parts.headers[name] for name in usual if name in parts.headers}
+        return {name: text for name, text in stated.items() if text != usual[name]}
 
     # -- eager mode --
 
     def applied(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> None:
-        """Keep what Celery would run here."""
+        """Keep the call that Celery would run here."""
         now = self._app.now()
         kept = {name: value for name, value in options.items() if name not in _PASSAGE - {"headers"}}
         delay = delay_of(kept, now=self._app.now)
@@ -200,20 +199,20 @@ class Passage:
 
 
 def stamp(task: Any, send: Send, args: Any, kwargs: Any, task_id: str, options: Mapping[str, Any]) -> Message:
-    """The message of a call that ``send``, an ``apply_async``, would publish now; it publishes nothing.
+    """The message that ``send``, an ``apply_async``, would publish now; nothing is published.
 
-    ``before_task_publish`` and ``after_task_publish`` are heard here, once for each call. Raises what the
-    project's own classes raise, and ConfigurationError where they do not send.
+    The receivers of ``before_task_publish`` and ``after_task_publish`` run here, once for each call. Raises
+    what the project's own classes raise, and ConfigurationError where they do not send.
     """
     passage = Passage(task.app, task.name, task_id)
-    options = delayed(task.app, dict(options), countdown=0)  # Celery takes no shorter one on quorum queues
+    options = delayed(task.app, dict(options), countdown=0)  # Celery refuses a short one on quorum queues
     with unsubscribed(task.app.backend):
         send(args, kwargs, task_id=task_id, **{**options, **passage.options})
     return passage.message
 
 
 def _lineage(app: Any) -> dict[str, Any]:
-    """Which running task sends this, as ``send_task`` notes it."""
+    """The ids of the running task that sends, as ``send_task`` notes them."""
     parent = app.current_worker_task
     if parent is None:
         return {}

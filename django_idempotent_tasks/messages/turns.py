@@ -1,4 +1,4 @@
-"""Which turn of a call a message is: of two messages of one call that of the earlier turn is out of date."""
+"""Orders the messages of one call by turns: a message of an earlier turn than the row's is out of date."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: The redrive that sent it, by the token of the row then; how often a task has left its place; the retries.
+#: Which redrive sent the message (the row's token then), how often a task replaced itself, which retry it is.
 Turn = tuple[int, int, int]
 
 FIRST: Turn = (0, 0, 0)
-#: Says in the identity's header which redrive sent the message, or one that it follows.
+#: Mark in the identity's header: the redrive that sent the message, or an earlier message of its line.
 REDRIVEN = "redriven"
-#: So much of a stored message tells its turn.
+#: Characters at the head of a stored message in which its turn stands.
 HEAD = 64
 
 _OPENING = '{"v": 1, "turn": ['
@@ -20,15 +20,14 @@ _WRITTEN = re.compile(re.escape(_OPENING) + r"(\d+), (\d+), (\d+)\]")
 
 
 def redrive_of(header: object) -> int:
-    """The redrive that a message's identity tells of; 0 for none."""
+    """The redrive in a message's identity; 0 for none."""
     value = header.get(REDRIVEN) if isinstance(header, dict) else None
     return value if type(value) is int and 0 < value < 2**31 else 0
 
 
 def turn_of(header: object, details: Mapping[str, Any]) -> Turn:
     """The turn of a message with this identity; ``details`` are its options, or those of its request."""
-    nesting, retries = (details.get(name) for name in ("replaced_task_nesting", "retries"))
-    return redrive_of(header), _count(nesting), _count(retries)
+    return redrive_of(header), _count(details.get("replaced_task_nesting")), _count(details.get("retries"))
 
 
 def _count(value: object) -> int:
@@ -36,7 +35,7 @@ def _count(value: object) -> int:
 
 
 def stored(turn: Turn) -> dict[str, object]:
-    """What the stored text says of a turn behind its version; nothing of a first one."""
+    """The part of the stored text that names a turn; empty for a first turn."""
     return {} if turn == FIRST else {"turn": list(turn)}
 
 
@@ -49,7 +48,7 @@ def read(head: str | None) -> Turn | None:
 
 
 def patterns(turn: Turn | None) -> dict[str, str]:
-    """What the head of a row's message is LIKE, and NOT LIKE, where it is of this turn; None: of any."""
+    """Patterns that a message's head of this turn is LIKE and NOT LIKE; None matches any turn."""
     if turn is None:
         return {"turn": "%", "other_turn": ""}
     if turn == FIRST:
@@ -58,5 +57,5 @@ def patterns(turn: Turn | None) -> dict[str, str]:
     return {"turn": f"{_OPENING}{numbers}]%", "other_turn": ""}
 
 
-#: The same of a message that a redrive sent, or one that follows it.
+#: The same patterns for a message that a redrive sent, or that follows such a message.
 OF_A_REDRIVE = {"redriven": f"{_OPENING}%", "never_redriven": f"{_OPENING}0,%"}

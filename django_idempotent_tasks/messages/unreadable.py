@@ -1,4 +1,4 @@
-"""Stored JSON for people: what nobody can read any more is an answer too, and never an error."""
+"""Shows stored JSON to people; a text that cannot be read is shown as such, and raises nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
 
 
 class Unreadable(ValueError):
-    """A stored text that cannot be read; its message says so in words for people."""
+    """A stored text cannot be read; the message says so in words for people."""
 
 
 def unreadable(error: BaseException) -> str:
-    """What stands in the place of such a text: the kind of the error, nothing of the text."""
+    """What people see instead of an unreadable text: the kind of the error, nothing of the text."""
     return f"not readable ({type(error).__name__})"
 
 
 def parsed(text: str, **how: Any) -> Any:
-    """The value of a stored JSON text, which can be written as JSON again. Raises Unreadable.
+    """The value of a stored JSON text, which can be written as JSON again; else raises Unreadable.
 
     ``how`` is for :func:`json.loads`.
     """
@@ -40,7 +40,7 @@ def parsed(text: str, **how: Any) -> Any:
 
 
 def indented(value: object) -> str:
-    """JSON over several lines, up to 256 KiB; words that it cannot be shown where it raises. Never raises.
+    """JSON over several lines, up to 256 KiB, or words that it cannot be shown. Never raises.
 
     Written piece by piece, since indentation makes 30 MB of 100 kB that are nested deeply.
     """

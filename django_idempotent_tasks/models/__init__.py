@@ -1,4 +1,4 @@
-"""The tables. Rows are written by the stores with one statement a transition; read them, do not save them."""
+"""The tables. The stores write their rows, one statement a transition: read rows, never save them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if apps.apps_ready and not apps.is_installed("django_idempotent_tasks"):
 from .beat import BeatCursor
 from .duplicates import DuplicateAttempt
 from .failures import DEAD, DeadLetter, FailedJob
-from .hourly import Dashboard, HourlyCount
+from .hourly import COUNTED, Dashboard, HourlyCount
 from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
@@ -23,6 +23,7 @@ from .steps import Step
 
 __all__ = [
     "BEAT",
+    "COUNTED",
     "DEAD",
     "SWEEPER",
     "AnsweredCall",

@@ -1,4 +1,4 @@
-"""How far beat has come: one row a periodic task."""
+"""The table of beat's cursors: one row for each periodic task, with its last occurrence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .fields import MomentField
 class BeatCursor(models.Model):
     """The nominal time of a periodic task's last occurrence; the next one is computed from it alone.
 
-    ``last_due_at`` is NULL until the first one. ``schedule`` tells whether the schedule was edited, or
-    the entry enabled again: what came before that is not missed.
+    ``last_due_at`` is NULL until the first occurrence. ``schedule`` is the fingerprint of the schedule: if
+    it was edited, or the entry enabled again, earlier times do not count as missed.
 
-    The rest is for people: when the next one is due, the keys of the last ones (``recent``, JSON), how
-    many were passed over, and what an ordinary beat did beside ours: it has written a ``last_run_at``
-    (``stranger_at``) that is not the one that ours wrote (``ran_at``).
+    The other columns are for people: when the next occurrence is due, the keys of the last ones (``recent``,
+    JSON), how many were passed over, and whether an ordinary beat runs too: such a beat has written a
+    ``last_run_at`` (kept as ``stranger_at``) that our beat did not write (``ran_at``).
     """
 
     periodic_task_id = models.BigIntegerField(primary_key=True)
@@ -25,7 +25,7 @@ class BeatCursor(models.Model):
     schedule = models.CharField(max_length=64)
     last_digest = models.UUIDField(null=True)
     updated_at = MomentField()
-    # An older beat may still run while the migration is applied: it writes none of these.
+    # Nullable or with a default: a beat of an older version may run on, and writes none of these.
     next_due_at = MomentField(null=True)
     recent = models.TextField(null=True)  # noqa: DJ001  NULL: nothing was sent yet
     passed_over = models.IntegerField(default=0, db_default=0)
@@ -33,7 +33,7 @@ class BeatCursor(models.Model):
     ran_at = MomentField(null=True)
     stranger_at = MomentField(null=True)
 
-    #: The periodic task, where a page has read it; not a column.
+    #: The periodic task, if a page has read it; not a column.
     entry: Any = None
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Refused duplicates, one row each; the sweeper sums them onto their key."""
+"""The table of refused duplicates, one row each; the sweeper adds them to the count of their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures: one row a failed attempt, and the keys that ended with one and wait for a person."""
+"""The table of failed attempts, and the keys that ended with a failure and wait for a person."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DEAD = (State.REVIEW, State.FAILED)
 
 
 class FailedJob(models.Model):
-    """One failed attempt, also of work that is tried again; ``state`` is where its key went.
+    """One failed attempt, also of a call that is retried; ``state`` is the state that its key moved to.
 
-    Of a plain Celery task (``CAPTURE_ALL_FAILURES``) there is no key: ``digest`` and ``key_text`` are
-    empty, ``token`` counts its reruns, and ``message`` has the call with its real arguments. No foreign key:
-    the row outlives its key.
+    A plain Celery task (``CAPTURE_ALL_FAILURES``) has no key: ``digest`` and ``key_text`` are empty,
+    ``token`` counts the reruns, and ``message`` has the call with its real arguments. No foreign key: the
+    row outlives its key.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -39,7 +39,7 @@ class FailedJob(models.Model):
     error = models.CharField(max_length=255)
     description = models.TextField()
     traceback = models.TextField()
-    message = models.TextField(null=True)  # noqa: DJ001  the key's row has that of a guarded task
+    message = models.TextField(null=True)  # noqa: DJ001  a guarded task's message is in the row of its key
 
     class Meta:
         verbose_name = "failed job"
@@ -63,7 +63,7 @@ class DeadLetterManager(models.Manager["DeadLetter"]):
     """Keys in FAILED or REVIEW that nobody has discarded."""
 
     def get_queryset(self) -> models.QuerySet[DeadLetter]:
-        # The signature is what the partial index of dead letters asks for.
+        # The condition on the signature lets the database use the partial index of dead letters.
         return super().get_queryset().filter(_IS_DEAD_LETTER)
 
 

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 
 class _MomentField(models.DateTimeField):  # type: ignore[type-arg]  # generic in the stubs only
-    """Django's column; without USE_TZ a local time is told to PostgreSQL with its offset.
+    """Django's column; without USE_TZ, PostgreSQL gets a local time together with its offset.
 
-    PostgreSQL's columns are moments. A local time as a parameter is read by the session: in an hour that
-    comes twice always as the second round, so that a moment of the first one equals no row that has it.
-    What is read says by ``fold`` which one it is.
+    PostgreSQL's columns are moments. The session converts a local time in a parameter: in an hour that
+    comes twice always as the second round, so that a moment of the first round equals no row that has it.
+    A moment that is read says by ``fold`` which round it is of.
     """
 
     def deconstruct(self) -> Any:
@@ -34,7 +34,7 @@ class _MomentField(models.DateTimeField):  # type: ignore[type-arg]  # generic i
         return super().get_db_prep_value(value, connection, prepared=True)
 
 
-#: For statements that no model writes.
+#: Converts parameters of statements that no model writes.
 MOMENT = _MomentField()
 
 if TYPE_CHECKING:

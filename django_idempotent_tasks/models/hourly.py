@@ -1,4 +1,4 @@
-"""Totals of an hour, for charts that need not read the keys."""
+"""The table of hourly totals, for charts that need not read the keys."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from django.db import models
 
 from .fields import MomentField
 
+#: The task of the row that says that an hour was counted, also an hour in which no key was made.
+COUNTED = ""
+
 
 class HourlyCount(models.Model):
-    """What became of one task's keys that were made in one hour; written by the sweeper once it is over."""
+    """The totals of one task's keys that were made in one hour; the sweeper writes them afterwards."""
 
     id = models.BigAutoField(primary_key=True)
     hour = MomentField()

@@ -1,4 +1,4 @@
-"""Who leads: one lease row a duty (the sweeper, beat)."""
+"""The table of leaders: one lease row for each duty (the sweeper, beat)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BEAT = "beat"
 
 
 class Leader(models.Model):
-    """A lease on a duty. An economy, never a guarantee: two that both believe they lead do no harm.
+    """A lease on a duty. It saves work and guarantees nothing: two processes that both lead do no harm.
 
-    A beat that stands by holds one of a name of its own, for people to see.
+    A beat that stands by holds a lease under a name of its own, for people to see.
     """
 
     name = models.CharField(max_length=40, primary_key=True)

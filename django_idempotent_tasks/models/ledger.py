@@ -1,4 +1,4 @@
-"""The ledger: one row a key, and the calls whose key a later call has taken."""
+"""The tables of keys, one row each, and of the calls whose key a later call has taken."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ STATES = [(state.value, state.name.lower()) for state in State]
 
 
 class IdempotencyKey(models.Model):
-    """One piece of work: the unique digest is the guarantee, the other columns say how far it got.
+    """One piece of work: its unique digest is the guarantee, the other columns say how far the work is.
 
-    Two times: ``open_at`` is from when a claim is allowed (lease end, due time, end of retention)
-    and is read by claims only; ``due_at`` is when the sweeper must look next.
+    Two moments: from ``open_at`` on a claim is allowed (end of the lease, time of the retry, end of the
+    retention), and only claims read it; at ``due_at`` the sweeper must look at the key. ``lease_seconds`` is
+    what the last claim was given: 0 before a first one, and for an atomic run.
     """
 
     digest = models.UUIDField(primary_key=True, editable=False)
@@ -73,7 +74,7 @@ class IdempotencyKey(models.Model):
 
 
 class AnsweredCall(models.Model):
-    """How an accepted call ended whose key was then claimed by another call.
+    """How an accepted call ended whose key another call then claimed.
 
     Kept for ``REDELIVERY_WINDOW``, so that a late copy of the replaced call gets its answer and
     never runs again.

@@ -1,4 +1,4 @@
-"""Redrives of many dead letters: who asked for them, why, and how far they are."""
+"""The table of redrive operations: who began each and why, and how far it is."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class OperationState(models.IntegerChoices):
 
 
 class RedriveOperation(models.Model):
-    """A redrive of a selection, carried out by the sweeper one signature after another.
+    """A redrive of a selection of dead letters; the sweeper carries it out, one signature after another.
 
-    It takes only what had ended when it was made: what fails again is not redriven by it once
-    more. ``rate`` is in keys a second; None is as fast as it goes.
+    It redrives only dead letters that had ended when it began, so none twice. ``rate`` is in keys a second;
+    None is no limit.
     """
 
     id = models.BigAutoField(primary_key=True)

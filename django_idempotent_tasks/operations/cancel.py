@@ -1,4 +1,4 @@
-"""Ends work that waits or runs: the first of cancel and completion wins."""
+"""Carries out ``task.cancel()``: a waiting or running call ends, unless its completion commits first."""
 
 from __future__ import annotations
 
@@ -32,37 +32,38 @@ FINISHED = "finished"
 FINISHING = "finishing"
 NOT_FOUND = "not_found"
 
-#: A heartbeat or a claim locks a row for a moment, a completion for longer: so many looks, so far apart.
+#: How often a locked row is tried, and the seconds between: a heartbeat or a claim locks it for a moment,
+#: a completion for longer.
 LOOKS = 5
 PACE = 0.05
-#: Seconds that the result backend is waited for.
+#: Seconds to wait for the result backend.
 BACKEND_LIMIT = 2.0
 
 
 def cancel(task: Any, *, task_id: str | None, idempotency_key: object, scope: object, terminate: bool) -> str:
     """See ``IdempotentTask.cancel``.
 
-    Raises TypeError without any of ``task_id`` and ``idempotency_key``, InvalidKey for what can be none.
+    Raises TypeError without ``task_id`` and ``idempotency_key``, InvalidKey for a value that can be neither.
     """
-    digest = _named(task, task_id, idempotency_key, scope)
+    digest = _stated_digest_of(task, task_id, idempotency_key, scope)
     for look in range(LOOKS):
         if look:
             time.sleep(PACE)
         row = _row(task.name, digest, task_id)
-        if row is None and not _runs_unseen(task.name, digest):
-            return _replaced(digest, task_id)
+        if row is None and not _is_held_without_a_row(task.name, digest):
+            return _end_of_replaced(digest, task_id)
         if row is None:
             continue
         if row.state not in LIVE:
             return CANCELLED if row.state == State.CANCELLED else FINISHED
         if get_store().cancel(row.digest, window=settings().redelivery_window, task_id=task_id):
-            _tell(task, row, terminate=terminate)
+            _follow_up(task, row, terminate=terminate)
             return CANCELLED
-    return FINISHING  # a transaction that ends it has its row
+    return FINISHING  # a transaction that is ending the call has locked its row
 
 
-def _named(task: Any, task_id: str | None, idempotency_key: object, scope: object) -> UUID | None:
-    """The digest of a key that was given."""
+def _stated_digest_of(task: Any, task_id: str | None, idempotency_key: object, scope: object) -> UUID | None:
+    """The digest of the stated key; None where only a task id was stated."""
     stated = idempotency_key is not UNSET and idempotency_key is not None
     if task_id is None and not stated:
         msg = f"Say what to cancel of {task.name}: task_id=... or idempotency_key=..."
@@ -74,10 +75,10 @@ def _named(task: Any, task_id: str | None, idempotency_key: object, scope: objec
     return stated_digest(task.name, idempotency_key=idempotency_key, scope=scope) if stated else None
 
 
-def _runs_unseen(task: str, digest: UUID | None) -> bool:
-    """Whether an open transaction has a key without a row: an atomic run, or a reservation.
+def _is_held_without_a_row(task: str, digest: UUID | None) -> bool:
+    """Whether an open transaction holds a key whose row is not committed: an atomic run, or a reservation.
 
-    Asked outside a transaction only, which would keep the key to itself from then on.
+    Always False inside a transaction: asking there would hold the key until that transaction ends.
     """
     store = get_store()
     if digest is None or store.connection.in_atomic_block:
@@ -94,8 +95,8 @@ def _row(task: str, digest: UUID | None, task_id: str | None) -> IdempotencyKey 
     return row if row is not None and row.task == task else None
 
 
-def _replaced(digest: UUID | None, task_id: str | None) -> str:
-    """A call whose key belongs to a later call has ended."""
+def _end_of_replaced(digest: UUID | None, task_id: str | None) -> str:
+    """How a call ended whose key a later call has now."""
     if task_id is None:
         return NOT_FOUND
     answer = rows.ended(task_id, digest=digest)
@@ -104,36 +105,41 @@ def _replaced(digest: UUID | None, task_id: str | None) -> str:
     return CANCELLED if answer.state == State.CANCELLED else FINISHED
 
 
-def _tell(task: Any, row: IdempotencyKey, *, terminate: bool) -> None:
-    """Once the cancellation has committed: who waits for the result, and who runs the body if ``terminate``.
+def _follow_up(task: Any, row: IdempotencyKey, *, terminate: bool) -> None:
+    """After the commit, mark the call revoked in the result backend; with ``terminate`` interrupt its body.
 
-    Without a broker the body goes on, to no effect.
+    Without a broker the body runs on, but cannot complete its key.
     """
 
-    def tell() -> None:
+    def follow_up() -> None:
         row.refresh_from_db(fields=["runner_task_id"])
         task_ids = [each for each in (row.task_id, row.runner_task_id) if each]
-        _tell_waiters(task, task_ids)
+        _revoke_in_backend(task, task_ids)
         if terminate:
             _interrupt(task.app, task_ids)
 
     connection = connections[settings().database]
     if connection.in_atomic_block or connection.get_autocommit():
-        transaction.on_commit(tell, using=connection.alias, robust=True)
+        transaction.on_commit(follow_up, using=connection.alias, robust=True)
     else:
-        logger.warning("Manual transaction management: nobody hears of the cancelled %s", row.task_id)
+        logger.warning(
+            "Manual transaction management: no result backend and no worker is told that %s was cancelled",
+            row.task_id,
+        )
 
 
-def _tell_waiters(task: Any, task_ids: list[str]) -> None:
-    """A result backend tells only what is written to it; one that does not answer is not waited for long."""
+def _revoke_in_backend(task: Any, task_ids: list[str]) -> None:
+    """Write the revocation where readers of the result look, but wait for a silent backend not for long."""
     backend = task.backend
     if task.ignore_result or is_rpc(task.app) or isinstance(backend, DisabledBackend):
         return
-    teller = Thread(target=_mark_revoked, args=(backend, task_ids), name="idempotent-revoked", daemon=True)
-    teller.start()
-    teller.join(BACKEND_LIMIT)
-    if teller.is_alive():
-        logger.warning("The result backend was not told of cancelled %s within %s s", task_ids, BACKEND_LIMIT)
+    writer = Thread(target=_mark_revoked, args=(backend, task_ids), name="idempotent-revoked", daemon=True)
+    writer.start()
+    writer.join(BACKEND_LIMIT)
+    if writer.is_alive():
+        logger.warning(
+            "The result backend did not store that %s was cancelled within %s s", task_ids, BACKEND_LIMIT
+        )
 
 
 def _mark_revoked(backend: Any, task_ids: list[str]) -> None:
@@ -141,14 +147,16 @@ def _mark_revoked(backend: Any, task_ids: list[str]) -> None:
         for task_id in task_ids:
             backend.mark_as_revoked(task_id, CANCELLED)
     except Exception as error:  # noqa: BLE001  every backend has its own errors
-        logger.warning("The result backend was not told of cancelled %s (%r)", task_ids, error)
+        logger.warning("The result backend did not store that %s was cancelled (%r)", task_ids, error)
     finally:
-        connections.close_all()  # this thread's, which a backend in the database opened
+        connections.close_all()  # those of this thread, which a backend in the database opened
 
 
 def _interrupt(app: Any, task_ids: Iterable[str]) -> None:
     try:
-        with bounded_connection(app) as connection:  # Celery's own would wait for a broker that is down
+        with bounded_connection(
+            app
+        ) as connection:  # Celery's own connection would wait for a broker that is down
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=1)
         app.control.revoke(list(task_ids), terminate=True)
     except Exception as error:  # noqa: BLE001  every transport has its own errors

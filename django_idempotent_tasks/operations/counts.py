@@ -1,4 +1,4 @@
-"""Counts that read a bounded number of index entries, and say so where there are more."""
+"""Counts rows by reading a bounded number of index entries; a count says if there are more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number, or a bound below it."""
+    """A number of rows; with ``is_bound`` there are at least so many."""
 
     number: int
     is_bound: bool = False
@@ -40,23 +40,23 @@ class Count:
 
 
 def capped(number: int) -> Count:
-    """The count of rows that were looked at by ``CAP + 1`` at most."""
+    """The count of ``number`` rows, of which a query has read ``CAP + 1`` at most."""
     return Count(min(number, CAP), number > CAP)
 
 
 def total(*counts: Count) -> Count:
-    """Their sum: a bound where one of them is."""
+    """The sum of counts: a bound where one of them is."""
     return Count(sum(each.number for each in counts), any(each.is_bound for each in counts))
 
 
 def of_state(alias: str, state: State) -> QuerySet[IdempotencyKey]:
-    """The keys of a state that one count looks at, what is due first, from the sweeper's index."""
+    """The keys of a state that one count reads, the first due first, by the sweeper's index."""
     keys = IdempotencyKey.objects.using(alias).filter(state=state)
     return keys.order_by("due_at")[: CAP + 1]
 
 
-def of_the_dead() -> dict[str, Any]:
-    """What is counted of a state of dead letters: those that nobody has discarded, by category."""
+def dead_letter_numbers() -> dict[str, Any]:
+    """The aggregates over FAILED or REVIEW keys that nobody discarded: in all, by category, the oldest."""
     kept = Q(discarded_at__isnull=True)
     numbers = {each.name: Counted("state", filter=kept & Q(category=each)) for each in Category}
     return numbers | {"kept": Counted("state", filter=kept), "oldest": Min("finished_at", filter=kept)}
@@ -98,5 +98,5 @@ def hourly_past_their_time(alias: str, before: datetime) -> Count:
 
 
 def _count(rows: QuerySet[Any]) -> Count:
-    # Only columns of the index, so that the table itself is not read.
+    # Only columns of the index, so that the database does not read the table itself.
     return capped(rows.values("due_at")[: CAP + 1].count())

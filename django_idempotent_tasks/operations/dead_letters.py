@@ -1,8 +1,9 @@
-"""What a person decides about one dead letter: run it again, put it away, or say how it ended."""
+"""Carries out what a person decides about dead letters (redrive, discard, resolve), and logs who and why."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,26 +12,33 @@ from django.utils.translation import gettext as _
 from .. import signals
 from ..conf import settings
 from ..conf.options import Policy
+from ..exceptions import ConfigurationError
+from ..identity.text import harmless
 from ..ledger.encoding import encode_result, given_json
+from ..ledger.moments import database_now
 from ..ledger.stores import LedgerStore
 from ..messages.message import AGAIN, HEADER, Message
 from ..messages.turns import REDRIVEN
 from ..models import IdempotencyKey
 from ..signals import announce
 from ..states import Reason, State
+from .selection import Selection
 from .tasks import known_task
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
-#: What a message remembers of the attempts that failed.
+#: Dead letters that one transaction discards.
+BITE = 200
+
+#: Options of a message that come from the attempts that failed.
 _SPENT = ("retries", "expires")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it was carried out; ``problem`` says why not and what to do instead."""
+    """Whether an operator's verb was carried out; ``problem`` says why not and what to do instead."""
 
     done: bool
     problem: str = ""
@@ -44,51 +52,85 @@ def redrive(
     row: IdempotencyKey,
     *,
     by: str,
+    reason: str = "",
     edited: Arguments | None = None,
 ) -> Decision:
-    """FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends it.
+    """Move a key from FAILED or REVIEW, as ``row`` was read, to PENDING; the sweeper sends its call.
 
-    Same key, same call, same downstream keys; attempts, crashes and retries from 0. ``edited`` are
-    other arguments, under the same key.
+    Key, call and downstream keys stay the same; attempts, crashes and retries are counted from 0.
+    ``edited``: other arguments for the call, under the same key.
     """
-    text = anew(row, edited)
+    try:
+        text = redrive_message(row, edited)
+    except ValueError as error:
+        return _refused(str(error).removesuffix("."))
     if text is None:
-        unfit = _("the arguments are not JSON (which has no NaN), or above MAX_PAYLOAD")
-        return _refused(unsendable(row) if edited is None else unfit)
+        return _refused(why_unsendable(row))
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
-    tell(row, by=by, using=store.connection.alias)
+    announce_redriven(row, by=by, using=store.connection.alias)
+    _log(row, "redrove", by, reason, how="" if edited is None else ", with other arguments")
     return DONE
 
 
-def tell(row: IdempotencyKey, *, by: str, using: str | None) -> None:
+def announce_redriven(row: IdempotencyKey, *, by: str, using: str | None) -> None:
     """Announce that a dead letter was redriven."""
     named = {"digest": row.digest, "token": row.token + 1, "task_id": row.task_id, "by": by}
     announce(signals.redriven, sender=row.task, using=using, **named)
 
 
-def unsendable(row: IdempotencyKey) -> str:
-    """Why a dead letter cannot be redriven that has no message, or none that can be read."""
+def why_unsendable(row: IdempotencyKey) -> str:
+    """Why a dead letter without a readable message cannot be redriven."""
     if row.message is None:
         return _(
-            "nothing of the call is stored (a sensitive task, or arguments above MAX_PAYLOAD): send it again"
-            " where it came from, or resolve or discard this one"
+            "the call's message is not stored (a sensitive task, or arguments above MAX_PAYLOAD): send the"
+            " call again where it came from, or resolve or discard this dead letter"
         )
     return _(
         "its stored message cannot be read, or is above MAX_PAYLOAD: send the call again where it came from"
     )
 
 
-def discard(store: LedgerStore, row: IdempotencyKey) -> Decision:
-    """Put a dead letter away: its record stays until it is pruned, and a later call may have the key."""
-    retention = settings().dead_letter_retention
-    if not store.discard(row.digest, token=row.token, retention=retention):
+def discard(store: LedgerStore, row: IdempotencyKey, *, by: str, reason: str = "") -> Decision:
+    """Take a dead letter off the lists: its row is kept until it is pruned; a later call may have its key."""
+    if not _discarded(store, row):
         return moved_on(store, row)
+    _log(row, "discarded", by, reason)
     return DONE
 
 
-def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision:
-    """Say that the work is done, with this result (JSON): SUCCEEDED, replayed to duplicates.
+def discard_all(
+    store: LedgerStore, selection: Selection, *, by: str, reason: str, tell_so_far: Callable[[int], object]
+) -> tuple[int, int]:
+    """Discard the dead letters that match and have ended by now, ``BITE`` in a transaction.
+
+    Returns how many were discarded, and how many had moved on meanwhile.
+    """
+    done = moved = 0
+    for page in _until_now(store, selection).pages(store.connection.alias, size=BITE):
+        with store.together():
+            number = sum(_discarded(store, row) for row in page)
+        done, moved = done + number, moved + len(page) - number
+        tell_so_far(done)
+    if done:
+        which = harmless(selection.words())
+        logger.warning("%s discarded %d dead letters (%s): %s", harmless(by), done, which, harmless(reason))
+    return done, moved
+
+
+def _until_now(store: LedgerStore, selection: Selection) -> Selection:
+    now, before = database_now(store), selection.ended_before
+    return replace(selection, ended_before=now if before is None else min(before, now))
+
+
+def _discarded(store: LedgerStore, row: IdempotencyKey) -> bool:
+    return store.discard(row.digest, token=row.token, retention=settings().dead_letter_retention)
+
+
+def resolve(
+    store: LedgerStore, row: IdempotencyKey, result: object, *, by: str, reason: str = ""
+) -> Decision:
+    """End a dead letter as SUCCEEDED: its work is done, and duplicates get ``result`` (JSON).
 
     Raises ValueError for a result that cannot be stored.
     """
@@ -105,11 +147,17 @@ def resolve(store: LedgerStore, row: IdempotencyKey, result: object) -> Decision
         retention=_retention(row.task),
         window=settings().redelivery_window,
     )
-    return DONE if done else moved_on(store, row)
+    if not done:
+        return moved_on(store, row)
+    _log(row, "resolved", by, reason, how=" as done")
+    return DONE
 
 
-def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
-    """The stored message as that of a first attempt, perhaps with other arguments; None without one."""
+def redrive_message(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
+    """The stored message as a first attempt sends it, perhaps with other arguments; None: unreadable.
+
+    Raises ValueError for arguments that cannot be stored, or be read again.
+    """
     try:
         message = Message.decode(row.task, row.message or "")
     except ValueError:
@@ -118,26 +166,23 @@ def anew(row: IdempotencyKey, edited: Arguments | None = None) -> str | None:
     headers = options.get("headers")
     if isinstance(headers, dict) and isinstance(headers.get(HEADER), dict):
         header = {name: value for name, value in headers[HEADER].items() if name != AGAIN}
-        header[REDRIVEN] = row.token + 1  # later than every copy, and than a revoke that workers remember
+        header[REDRIVEN] = (
+            row.token + 1
+        )  # a later turn than every copy has, and than a revoke that workers remember
         options["headers"] = {**headers, HEADER: header}
     message = replace(message, options=options)
-    if edited is not None:
-        message = replace(message, args=edited[0], kwargs=edited[1])
-    text = message.encode(limit=settings().max_payload)
-    return text if edited is None else _readable(text)
-
-
-def _readable(text: str | None) -> str | None:
-    """The text, if whoever takes the message can read it."""
+    if edited is None:
+        return message.encode(limit=settings().max_payload)
     try:
-        given_json(text or "")
-    except ValueError:
-        return None
+        text = replace(message, args=edited[0], kwargs=edited[1]).text_or_raise()
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from error
+    given_json(text)
     return text
 
 
 def known_problem(row: IdempotencyKey) -> str | None:
-    """Why a redrive is likely to fail again, as far as this process can tell; None where it cannot."""
+    """Why a redrive is likely to fail again; None where this process knows no reason."""
     task = known_task(row.task)
     if task is None:
         return _("no task of this name is known here; it may have been renamed or removed")
@@ -157,15 +202,20 @@ def _retention(task: str) -> int:
     return settings().retention if policy is None else int(policy.retention)
 
 
+def _log(row: IdempotencyKey, verb: str, by: str, reason: str, *, how: str = "") -> None:
+    why = harmless(reason or "no reason given")
+    logger.warning("%s %s %s %s%s: %s", harmless(by), verb, harmless(row.task), row.digest, how, why)
+
+
 def _refused(problem: str) -> Decision:
     return Decision(done=False, problem=problem)
 
 
 def moved_on(store: LedgerStore, row: IdempotencyKey) -> Decision:
-    """Somebody else was first, and has the key now or has decided already: say who."""
+    """The refusal where another call or person has changed the key since ``row`` was read: it says who."""
     now = IdempotencyKey.objects.using(store.connection.alias).filter(digest=row.digest).first()
     if now is None:
-        return _refused(_("its key is gone: it was pruned meanwhile"))
+        return _refused(_("its key is gone: the sweeper pruned it meanwhile"))
     state = State(now.state).name
     if now.discarded_at is not None:
         return _refused(_("it was discarded meanwhile"))

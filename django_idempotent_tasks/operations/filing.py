@@ -1,28 +1,25 @@
-"""A dead letter that is filed by hand: work that cannot be done now and must not be forgotten."""
+"""Files a call as a dead letter by hand: its work cannot be done now and must not be forgotten."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from .. import signals
-from ..conf import settings
 from ..errors.raised import anew
 from ..exceptions import ConfigurationError, DuplicateTask
 from ..identity.arguments import check_given
 from ..identity.rules import UNSET
-from ..ledger.atomic import ANY_TOKEN, AtomicLedger, Recorded
+from ..ledger import orphans
+from ..ledger.atomic import AtomicLedger, Recorded
 from ..ledger.failures import failure_of
-from ..ledger.owner import new_owner
 from ..ledger.rules import IN_PROGRESS
 from ..ledger.stores import get_store
-from ..ledger.values import Call, Claim, Failure, Refused
+from ..ledger.values import Call, Failure, Refused
 from ..messages.header import to_header
 from ..messages.message import HEADER, Message
 from ..messages.stamping import stamp
 from ..models import DeadLetter
 from ..running.categories import category_of_error, category_shown
-from ..signals import announce
 from ..states import Category, Reason, State
 
 
@@ -64,15 +61,12 @@ def _call(task: Any, args: Any, kwargs: Any, key: object, scope: object) -> Call
     task_id = str(uuid4())
     identity = task.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
     header = to_header(identity, task_name=task.name, task_id=task_id)
-    text = _message(task, args, kwargs, task_id, header).encode(limit=settings().max_payload)
-    if text is None:
-        msg = f"The arguments of {task.name} are not JSON, or above MAX_PAYLOAD: store them, and pass an id."
-        raise ConfigurationError(msg)
+    text = _message(task, args, kwargs, task_id, header).text_or_raise()
     return Call(identity, task.name, task_id, text)
 
 
 def _message(task: Any, args: Any, kwargs: Any, task_id: str, header: dict[str, object]) -> Message:
-    """The call as it would be sent here and now: a redrive sends it with the stamps of who filed it."""
+    """The message as this process would send it now; a redrive sends it with the stamps of this process."""
     options = {"headers": {HEADER: header}}
     if task.app.conf.task_always_eager:
         args, kwargs = task.idempotency_dumped(args, kwargs)
@@ -86,7 +80,7 @@ def _reason(task: Any, error: BaseException) -> Reason:
 
 
 def _refuse(ledger: AtomicLedger, call: Call) -> NoReturn:
-    """Say who has the key; raises KeyReused where that one has another payload."""
+    """Raise DuplicateTask, which names the call that has the key; KeyReused where its payload differs."""
     entry, verdict = ledger.look(call, owner="")
     outcome = ledger.refusal(verdict, entry, call)
     reason, holder = (outcome.reason, outcome.holder) if isinstance(outcome, Refused) else (IN_PROGRESS, "")
@@ -100,21 +94,7 @@ def _refuse(ledger: AtomicLedger, call: Call) -> NoReturn:
 def _filed(task: Any, call: Call, reason: Reason, failure: Failure) -> DeadLetter:
     store = get_store()
     state = State.REVIEW if reason is Reason.IN_DOUBT else State.FAILED
-    retention = settings().dead_letter_retention
-
-    def fail(claim: Claim) -> bool:
-        return store.fail(claim, state=state, reason=reason, failure=failure, retention=retention)
-
     ledger = AtomicLedger(store, task.idempotency_policy)
-    recorded = ledger.record(call, owner=new_owner(), seen=ANY_TOKEN, settle=fail)
-    if recorded is not Recorded.DONE:
+    if orphans.file_by_hand(ledger, call, state=state, reason=reason, failure=failure) is not Recorded.DONE:
         _refuse(ledger, call)
-    announce(
-        signals.dead_lettered,
-        sender=task.name,
-        using=store.connection.alias,
-        call=call,
-        state=state,
-        failure=failure,
-    )
     return DeadLetter.objects.using(store.connection.alias).get(digest=call.identity.digest)

@@ -1,4 +1,4 @@
-"""Finds the row of a key."""
+"""Finds the row of the key that a call would use: ``get_key()``."""
 
 from __future__ import annotations
 

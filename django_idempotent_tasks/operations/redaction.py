@@ -1,4 +1,4 @@
-"""Arguments for people: under the names of the task's parameters, without what ``REDACT`` takes away."""
+"""Shows arguments to people: by the names of the task's parameters, without what ``REDACT`` removes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..identity.arguments import Binder
 from ..messages.message import Message
 from ..messages.unreadable import indented
 
-#: What arguments may be that JSON has no form for: it is shown as text.
+#: Types of arguments that JSON does not have: their values are shown as text.
 _TEXTS = (datetime, date, time, Decimal, UUID, bytes, Promise)
 
-#: Options of a message that say how it is sent, and nothing of other calls.
+#: Options of a message that are shown: how it is sent, nothing of other calls.
 _OPTIONS = ("queue", "exchange", "routing_key", "priority", "eta", "expires", "retries", "time_limit")
 
 
 def arguments_of(task: str, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arguments by name, as JSON has them; those without a known parameter by their place, from ``"0"``.
+    """The arguments by name, as JSON; an argument without a known parameter by its place, from ``"0"``.
 
-    ``REDACT(task, arguments)`` says what is shown. Where it raises nothing is, nor a value that it gives
-    and JSON cannot hold.
+    ``REDACT(task, arguments)`` returns what is shown. Where it raises, no argument is shown; nor is a
+    returned value that JSON cannot hold.
     """
     found = _named(task, list(args)) | dict(kwargs)
     redact = settings().redact
@@ -45,11 +45,11 @@ def arguments_of(task: str, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """The value as it comes back from JSON; of what JSON cannot hold only the type."""
+    """The value as JSON gives it back; for a value that JSON cannot hold, its type."""
     try:
         return json.loads(json.dumps(value, default=_text), parse_constant=str)
     except Exception:  # noqa: BLE001  a project's classes may raise anything
-        return f"not shown: {type(value).__name__} with what JSON cannot hold"
+        return f"not shown: {type(value).__name__}, which JSON cannot hold"
 
 
 def _text(value: object) -> str:
@@ -59,7 +59,7 @@ def _text(value: object) -> str:
 
 
 def call_of(task: str, text: str | None) -> dict[str, Any] | None:
-    """A stored message for people; None without one, or with one that cannot be read."""
+    """The arguments and options of a stored message, for people; None without a readable one."""
     if text is None:
         return None
     try:
@@ -71,7 +71,7 @@ def call_of(task: str, text: str | None) -> dict[str, Any] | None:
 
 
 def call_text(task: str, text: str | None) -> str:
-    """The same as JSON over several lines; every number exact."""
+    """The same as JSON text over several lines, with every number exact."""
     if text is None:
         return "none"
     found = call_of(task, text)
@@ -87,7 +87,7 @@ def _named(task: str, args: list[Any]) -> dict[str, Any]:
 
 
 def _binder(task: str) -> Binder | None:
-    """The parameters of a task that this process knows."""
+    """The parameters of a task; None where this process does not know the task."""
     found: Any = current_app.tasks.get(task)
     policy = getattr(found, "idempotency_policy", None)
     if policy is not None:

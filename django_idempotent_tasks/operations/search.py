@@ -1,4 +1,4 @@
-"""Which keys a person means: by digest, by task and key text, or by filters; every look is bounded."""
+"""Finds the keys that a person names by digest, by task and key text, or by filters; reads stay bounded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..ledger.moments import exact, shifted
 from ..models import IdempotencyKey
 from ..states import State
 
-#: Filters look at so many keys, the newest: no index holds what they ask for.
+#: How many keys a filter without an index reads: the newest.
 WINDOW = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person filters by; None is anything."""
+    """The filters of a person; None matches everything."""
 
     task: str | None = None
     scope: str | None = None
@@ -30,21 +30,21 @@ class Wanted:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wanted:
-        """The filters among what a person stated; every other name is left alone."""
+        """The filters among the options of a command."""
         return cls(**{name: options.get(name) for name in cls.__slots__})
 
     @property
     def has_filter(self) -> bool:
-        """Whether rows are looked at that are not wanted. Age is a range of the index."""
+        """Whether a query reads rows that it then drops. The age alone is a range of an index."""
         return not (self.task is None and self.scope is None and self.state is None)
 
     def in_columns(self) -> Q:
-        """The condition on a row, but for its age."""
+        """The filters as a condition, without the age."""
         columns = {"task": self.task, "scope": self.scope, "state": self.state}
         return Q(**{name: value for name, value in columns.items() if value is not None})
 
     def fits(self, row: IdempotencyKey, now: datetime) -> bool:
-        """Whether a row is wanted, whatever its state."""
+        """Whether a row matches, apart from its state."""
         return (
             (self.task is None or row.task == self.task)
             and (self.scope is None or row.scope == self.scope)
@@ -54,7 +54,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Some keys, newest first. ``has_more``: the limit cut them. ``is_all``: every key was looked at."""
+    """Some keys, newest first. ``has_more``: the limit cut some off. ``is_all``: every key was read."""
 
     rows: list[IdempotencyKey]
     has_more: bool
@@ -62,7 +62,7 @@ class Found:
 
 
 def newest(alias: str, wanted: Wanted, *, now: datetime, limit: int) -> Found:
-    """The newest keys that are wanted, without their payload."""
+    """The newest keys that match, without their payload."""
     rows = IdempotencyKey.objects.using(alias).order_by("-created_at").defer("message", "result")
     if wanted.older_than is not None:
         rows = rows.filter(created_at__lte=shifted(now, -wanted.older_than))
@@ -76,7 +76,7 @@ def newest(alias: str, wanted: Wanted, *, now: datetime, limit: int) -> Found:
 
 
 def _edge(rows: QuerySet[IdempotencyKey]) -> datetime | None:
-    """When the first key was made that is too old to be looked at; None where there are not so many."""
+    """When the newest key outside ``WINDOW`` was made; None where ``WINDOW`` holds all keys."""
     return next(iter(rows.values_list("created_at", flat=True)[WINDOW : WINDOW + 1]), None)
 
 
@@ -86,9 +86,9 @@ def by_digest(alias: str, digest: UUID) -> IdempotencyKey | None:
 
 
 def by_text(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
-    """The keys of a task that a person may mean by a text: an idempotency key, or the text in lists.
+    """The keys of a task that match a text: as the call's idempotency key, or as lists show the key.
 
-    Raises InvalidKey where the task's name or the text can be no part of a key.
+    Raises InvalidKey where the task's name or the text cannot be part of a key.
     """
     digest = stated_digest(wanted.task or "", idempotency_key=key, scope=wanted.scope)
     keys = IdempotencyKey.objects.using(alias)

@@ -1,4 +1,4 @@
-"""Which dead letters an action is for: all that match a filter, or those that were picked."""
+"""Selects dead letters for an action: those that match filters, or those that a person picked."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from django.utils.translation import gettext_lazy
 from ..models import DEAD, DeadLetter, IdempotencyKey
 from ..states import Category, State
 
-#: Dead letters that one selection may pick by hand.
+#: How many dead letters a person may pick for one selection.
 PICKED_LIMIT = 10_000
-#: What every database can hold and compare, in whichever time zone.
+#: Years that every database can hold and compare, in any time zone.
 YEARS = range(1900, 9001)
-#: What no text of a column has.
+#: Characters that no text column can hold.
 NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Each field narrows it; with none given it is all of them. ``digests`` are those that were picked."""
+    """Filters for dead letters; without any it is all of them. ``digests``: those that a person picked."""
 
     task: str | None = None
     scope: str | None = None
@@ -51,12 +51,12 @@ class Selection:
         return found.order_by("signature", "finished_at", "digest")
 
     def discarded(self, alias: str) -> QuerySet[IdempotencyKey]:
-        """The same of those that were put away and are not pruned yet, what ended last first."""
-        put_away = IdempotencyKey.objects.using(alias).filter(state=State.FAILED, discarded_at__isnull=False)
-        return put_away.filter(self._condition()).order_by("-finished_at", "digest")
+        """The discarded ones that match and are not pruned yet, the last ended first."""
+        found = IdempotencyKey.objects.using(alias).filter(state=State.FAILED, discarded_at__isnull=False)
+        return found.filter(self._condition()).order_by("-finished_at", "digest")
 
     def pages(self, alias: str, *, size: int) -> Iterator[list[DeadLetter]]:
-        """All that match, each once, ``size`` at a time: memory and every query stay bounded."""
+        """All dead letters that match, each once, in pages of ``size``: memory and queries stay bounded."""
         found, after = self.query(alias), Q()
         while page := list(found.filter(after)[:size]):
             yield page
@@ -81,7 +81,7 @@ class Selection:
         return condition
 
     def given(self) -> dict[str, Any]:
-        """The fields that narrow it."""
+        """The fields that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def encode(self) -> str:
@@ -90,14 +90,14 @@ class Selection:
 
     @classmethod
     def decode(cls, text: str) -> Selection:
-        """The selection of a stored text. Raises ValueError for one that this version cannot read."""
+        """The selection that a text stores. Raises ValueError for a text that this version cannot read."""
         try:
             stored = json.loads(text)
         except RecursionError:
             stored = None
         if not isinstance(stored, dict):
-            msg = "The selection is no object."
-            raise ValueError(msg)  # noqa: TRY004  whoever reads one asks for one error
+            msg = "The selection is not a JSON object."
+            raise ValueError(msg)  # noqa: TRY004  readers catch one kind of error
         unknown = stored.keys() - _READERS.keys()
         if unknown:
             msg = f"The selection names {', '.join(sorted(unknown))}, which this version does not know."
@@ -105,7 +105,7 @@ class Selection:
         return cls(**{name: _read(name, value) for name, value in stored.items()})
 
     def words(self) -> str:
-        """For people."""
+        """The selection in words, for people."""
         parts = [str(_NAMES[name]) % {"value": _word(name, value)} for name, value in self.given().items()]
         return ", ".join(parts) or _("all dead letters")
 
@@ -140,7 +140,7 @@ def _read(name: str, value: Any) -> Any:
     try:
         return _READERS[name](value)
     except (TypeError, AttributeError, ValueError):
-        msg = f"The selection's {name} is none: {value!r:.80}"
+        msg = f"The selection has a wrong {name}: {value!r:.80}"
         raise ValueError(msg) from None
 
 
@@ -161,7 +161,7 @@ def _state(value: Any) -> int:
 
 
 def _number(value: Any) -> int:
-    if type(value) is not int:  # JSON's true and 4.0 are no numbers of ours
+    if type(value) is not int:  # JSON's true and 4.0 would pass as numbers
         raise ValueError
     return value
 

@@ -1,6 +1,6 @@
-"""What a key does now and what happens to it next, in words: for every door.
+"""Says in words what a key does now and what happens to it next, for every door.
 
-Texts are translated when they are asked for. What a task wrote is made harmless here.
+Sentences are translated when a door asks for them. Texts that a task wrote are made harmless here.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
+from ..identity.text import harmless
 from ..ledger.encoding import decode_error
 from ..ledger.moments import exact
 from ..messages.message import Message
 from ..models import IdempotencyKey
 from ..states import Reason, State
-from .text import harmless, since, span
+from .text import since, span
 
 
 def why_not_run(row: IdempotencyKey, now: datetime, *, error: str | None = None) -> str:
-    """What another call of this key meets now, and whom; ``error``: what may be told of the recorded one."""
+    """What another call of this key meets now. ``error``: how much of the recorded error may be shown."""
     facts = {
         "call": harmless(row.task_id),
         "holder": harmless(row.owner),
@@ -36,9 +37,9 @@ def why_not_run(row: IdempotencyKey, now: datetime, *, error: str | None = None)
 
 
 def what_next(row: IdempotencyKey, now: datetime, *, commands: bool = False) -> str:
-    """One to three sentences: every state but those of a person's is moved on by somebody.
+    """Who moves the key on from its state, and when, in one to three sentences.
 
-    ``commands``: for a terminal, where a person's decision is a command; a page has buttons.
+    ``commands``: for a terminal, where a person decides by a command; a page has buttons.
     """
     facts = {
         "due": _in(row.due_at, now),
@@ -48,7 +49,7 @@ def what_next(row: IdempotencyKey, now: datetime, *, commands: bool = False) -> 
     }
     if commands:
         show, redrive = (f"'idem dead-letters {verb} {row.digest}" for verb in ("show", "redrive"))
-        facts["decide"] = _("%(command)s tells what can be decided.") % {"command": f"{show}'"}
+        facts["decide"] = _("%(command)s tells what you can decide.") % {"command": f"{show}'"}
         facts["redrive"] = f"{redrive} --reason TEXT --yes'"
     return " ".join(filter(None, (each % facts for each in _WORDS[State(row.state)].next(row, now))))
 
@@ -63,7 +64,7 @@ def lease(row: IdempotencyKey, now: datetime) -> str:
 
 
 def eta_of(row: IdempotencyKey) -> datetime | None:
-    """The moment before which a reserved call must not run; None when it has none that can be read."""
+    """The moment before which a reserved call must not run; None without a readable one."""
     try:
         eta = Message.decode(row.task, row.message or "").options.get("eta")
         moment = datetime.fromisoformat(eta) if isinstance(eta, str) else eta
@@ -97,13 +98,13 @@ def _pending_now(_row: IdempotencyKey, _now: datetime) -> str:
 
 def _pending_next(row: IdempotencyKey, now: datetime) -> list[str]:
     if waits_for_its_eta(row, now):
-        return [_("It waits for its ETA; the sweeper looks at it %(due)s.")]
+        return [_("The call waits for its ETA; the sweeper looks at it %(due)s.")]
     if row.sends < 0:
-        return [_("The broker does not have its message; the sweeper sends it %(due)s.")]
+        return [_("The broker does not have the call's message; the sweeper sends it %(due)s.")]
     return [
         _(
-            "A worker claims it when its message arrives; if none does, the sweeper sends the message again"
-            " %(due)s."
+            "A worker claims the key when its message arrives; if none does, the sweeper sends the message"
+            " again %(due)s."
         )
     ]
 
@@ -123,17 +124,18 @@ def _running_now(row: IdempotencyKey, now: datetime) -> str:
 def _running_next(row: IdempotencyKey, now: datetime) -> list[str]:
     if _is_ahead(row.open_at, now):
         words = _(
-            "Its holder renews the lease until it ends; should it fall silent, the key is free %(open)s."
+            "Its holder renews the lease until the call ends; should it fall silent, the key is free"
+            " %(open)s."
         )
     elif row.in_external:
-        words = _("Its lease is over inside external(): the sweeper moves it to REVIEW at its next look.")
+        words = _("The lease ended inside external(): the sweeper moves the key to REVIEW at its next look.")
     elif row.message is None:
         words = _(
-            "Its lease is over and no message is stored to send again: the next copy or call that arrives"
-            " takes it over."
+            "The lease is over, and no message is stored that the sweeper could send again: the next copy or"
+            " call that arrives takes the key over."
         )
     else:
-        words = _("Its lease is over: the sweeper frees it and sends it again at its next look.")
+        words = _("The lease is over: the sweeper frees the key and sends its call again at its next look.")
     return [words]
 
 
@@ -143,36 +145,38 @@ def _retry_now(_row: IdempotencyKey, _now: datetime) -> str:
 
 def _retry_next(row: IdempotencyKey, _now: datetime) -> list[str]:
     if row.message is None:
-        return [_("It may be claimed %(open)s, when a copy of its message arrives; none is stored to send.")]
-    return [_("It may be claimed %(open)s; the sweeper sends its message %(due)s.")]
+        words = _("A worker may claim the key %(open)s, when a copy of its message arrives; none is stored.")
+    else:
+        words = _("A worker may claim the key %(open)s; the sweeper sends its message %(due)s.")
+    return [words]
 
 
 def _review_now(_row: IdempotencyKey, _now: datetime) -> str:
     return _(
-        "Call %(call)s ended in doubt %(ended)s ago, and only a person can say whether its effects happened:"
+        "Call %(call)s ended in doubt %(ended)s ago, and only you can find out whether its effects happened:"
         " %(error)s"
     )
 
 
 def _review_next(_row: IdempotencyKey, _now: datetime) -> list[str]:
-    waits = _("It waits for a person and is never deleted; calls of the key are refused.")
+    waits = _("The key waits for your decision and is never deleted; calls of the key are refused.")
     return [waits, "%(decide)s"]
 
 
 def _failed_now(row: IdempotencyKey, _now: datetime) -> str:
     if row.discarded_at is not None:
-        return _("Call %(call)s failed %(ended)s ago and was discarded: nothing refuses a new call.")
+        return _("Call %(call)s failed %(ended)s ago and was discarded: a new call is not refused.")
     return _("Call %(call)s failed for good %(ended)s ago: %(error)s")
 
 
 def _failed_next(row: IdempotencyKey, _now: datetime) -> list[str]:
     if row.discarded_at is not None:
-        first = _("It was discarded: a new call may have the key.")
+        first = _("The dead letter was discarded: a new call may claim the key.")
     elif row.reason == Reason.RETRIES_USED_UP:
-        first = _("A new call runs the key again, unless the task says on_failed='block'.")
+        first = _("A new call runs the key again, unless the task has on_failed='block'.")
     else:
         first = _("Calls of the key are refused; use a new key for new work.")
-    return [first, _("%(redrive)s runs this one again."), _deleted()]
+    return [first, _("%(redrive)s runs this call again."), _deleted()]
 
 
 def _cancelled_now(_row: IdempotencyKey, _now: datetime) -> str:
@@ -186,9 +190,7 @@ def _cancelled_next(_row: IdempotencyKey, _now: datetime) -> list[str]:
 def _succeeded_now(row: IdempotencyKey, now: datetime) -> str:
     if _is_ahead(row.open_at, now):
         return _("Call %(call)s did the work %(ended)s ago; other calls are answered with its result.")
-    return _(
-        "Call %(call)s did the work %(ended)s ago; its retention is over, so nothing refuses a new call."
-    )
+    return _("Call %(call)s did the work %(ended)s ago; its retention is over, so a new call is not refused.")
 
 
 def _succeeded_next(row: IdempotencyKey, now: datetime) -> list[str]:
@@ -200,7 +202,7 @@ def _succeeded_next(row: IdempotencyKey, now: datetime) -> list[str]:
 
 
 def _deleted() -> str:
-    return _("The row is deleted %(due)s.")
+    return _("The sweeper deletes the row %(due)s.")
 
 
 class _Words(NamedTuple):

@@ -1,4 +1,4 @@
-"""Facts as text for people, where nothing that came from a task may act."""
+"""Writes durations, names of categories and tables as text for people."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from ..identity.text import harmless
 from ..ledger.moments import exact
 from ..states import Category
 
-__all__ = ["SHOWN", "category_name", "harmless", "since", "span", "table"]
-
-#: Characters of an error that a line of a list shows.
+#: How many characters of an error a line of a list shows.
 SHOWN = 90
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
@@ -33,12 +31,12 @@ def since(moment: datetime | None, now: datetime) -> str:
 
 
 def category_name(category: int | None) -> str | None:
-    """As people write it."""
+    """The category's name in lower case."""
     return None if category is None else Category(category).name.lower()
 
 
 def table(rows: Iterable[Sequence[object]]) -> list[str]:
-    """Rows in columns as wide as their widest cell; cells are made harmless here."""
+    """Rows as lines of columns, each as wide as its widest cell; cells are made harmless here."""
     cells = [[harmless(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]

@@ -1,9 +1,10 @@
 """Notes which database connections a task has altered with SET, session locks or temporary tables.
 
-Settings of a session, its locks and its temporary tables outlive the task on a kept connection, and a
-claim or a completion there would meet them. Asking the server what has become of its session would cost
-each task a round trip; reading what goes through Django's cursors costs none. What is noted in vain, because
-it was taken back or stood in a text, costs one new connection. What the driver is told directly is not seen.
+Settings of a session, its locks and its temporary tables outlive the task on a kept connection, and the
+next claim or completion there would meet them. Asking the server for the state of its session would cost
+each task a round trip; reading the statements in Django's cursors costs none. A statement that is noted in
+vain, because it was undone later or stood in a text, costs one new connection. Statements that a task gives
+to the driver directly are not seen.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from django.db.backends.signals import connection_created
 
 from ..conf import settings
 
-#: At the start of a statement, in a text of several, or in what a driver's own text object shows of itself.
-#: Not what ends with the statement or the transaction, nor our own word to MySQL, which is taken back.
-_SAID = re.compile(
+#: Found at the start of a statement, in a text of several, or in the repr of a driver's own text object.
+#: Left out: settings that end with the statement or transaction, and our own for MySQL, which we reset.
+_ALTERING = re.compile(
     r"""(?:^|[;'"])(?:\s|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:
         SET\s++(?!LOCAL\b|TRANSACTION\b|CONSTRAINTS\b|STATEMENT\b|[^;]*@idem_wait)(?P<name>(?:SESSION\s+)?\w*)
         |LOCK\s+TABLES?\b|CREATE\s+(?:OR\s+REPLACE\s+)?(?:LOCAL\s+|GLOBAL\s+)?TEMP|DISCARD\b|LISTEN\b
@@ -28,25 +29,25 @@ _SAID = re.compile(
     |\bpg_(?:try_)?advisory_lock|\bget_lock\s*\(|\bINTO\s+TEMP""",
     re.IGNORECASE | re.VERBOSE,
 )
-#: Saves the look at most statements: how they begin, and what they would have in them.
+#: Spare most statements the search: how harmless ones begin, and the words with which they may do harm.
 _HARMLESS = ("select", "insert", "update", "delete", "with", "savepoint", "release", "rollback")
 _HARMFUL = (";", "set_config", "advisory_lock", "get_lock", "into temp")
-#: As our own statements spell it, whose settings all end with their transaction.
+#: How our own statements spell set_config; all their settings end with the transaction.
 _OURS = "pg_catalog.set_config"
-#: A text is looked at no further: what alters a session is short, and rows to insert are long.
-_LOOKED_AT = 1000
+#: Characters of a statement that are searched: one that alters a session is short, rows to insert are long.
+_SEARCHED = 1000
 _UID = "django_idempotent_tasks"
 
 _altered: WeakSet[BaseDatabaseWrapper] = WeakSet()
 
 
 def listen() -> None:
-    """From now on read what goes through the connections that this process opens."""
+    """Read, from now on, the statements on every connection that this process opens."""
     connection_created.connect(_on_created, dispatch_uid=_UID)
 
 
 def is_altered(connection: BaseDatabaseWrapper) -> bool:
-    """Whether something was said to this connection that lasts, since it was opened."""
+    """Whether a statement on this connection has altered its session since it was opened."""
     return connection in _altered and connection.connection is not None
 
 
@@ -55,11 +56,11 @@ def alters(sql: object) -> bool:
 
     A search path is not counted where the setting SCHEMA makes our statements independent of it.
     """
-    text = (sql if isinstance(sql, str) else repr(sql))[:_LOOKED_AT].replace(_OURS, "")
+    text = (sql if isinstance(sql, str) else repr(sql))[:_SEARCHED].replace(_OURS, "")
     plain = text.lstrip().lower()
     if plain.startswith(_HARMLESS) and not any(word in plain for word in _HARMFUL):
         return False
-    found = _SAID.search(text)
+    found = _ALTERING.search(text)
     if found is None:
         return False
     return not (settings().schema and str(found["name"]).lower().endswith("search_path"))
@@ -68,7 +69,7 @@ def alters(sql: object) -> bool:
 def _on_created(connection: Any = None, **_kwargs: object) -> None:
     _altered.discard(connection)
     if _note not in connection.execute_wrappers:
-        connection.execute_wrappers.insert(0, _note)  # who leaves an execute_wrapper() takes the last one off
+        connection.execute_wrappers.insert(0, _note)  # first: leaving an execute_wrapper() pops the last one
 
 
 def _note(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Deliveries of atomic tasks: claim and run in one transaction, begun again while the claim is refused."""
+"""Delivers an atomic task: claim and body are one transaction, begun again while the claim fails."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .atomic_attempt import PACE, AtomicAttempt, DatabaseGone
 from .delivery import Delivery
 from .endings import struck_by
 
-#: How often a transaction is begun whose claim the database refuses (a dead connection, a conflict of
-#: isolation), before the message goes back. Nothing of the body has run then.
+#: How often a transaction is begun before the message goes back, while the database refuses its claim (a
+#: dead connection, a conflict of isolation). Nothing of the body has run then.
 TRIES = 3
 
 _STARTS = frozenset({Step.INSERT, Step.OPEN, Step.REOPEN})
 
 
 class AtomicDelivery(Delivery):
-    """Claim and run in one transaction."""
+    """Claims the key and runs the body in one transaction."""
 
     ledger: AtomicLedger
 
@@ -52,7 +52,7 @@ class AtomicDelivery(Delivery):
             self._store_is_down(gone.__cause__)
 
     def _tried(self, call: Call, owner: str) -> AtomicAttempt | Refusal:
-        """One transaction, begun again while the database refuses its claim."""
+        """Run the transaction, and begin it again while the database refuses its claim."""
         first = self._first_step()
         for left in reversed(range(TRIES)):
             try:
@@ -81,7 +81,7 @@ class AtomicDelivery(Delivery):
         except BaseException as error:
             if attempt is None:
                 raise
-            attempt.error = error  # of the body or the commit: settled now that the transaction is over
+            attempt.error = error  # of the body or the commit: outcome() settles it after the transaction
         return attempt
 
     def _attempt(self, claim: Claim) -> AtomicAttempt:
@@ -90,7 +90,7 @@ class AtomicDelivery(Delivery):
         )
 
     def _counted(self, call: Call, owner: str) -> Refusal | None:
-        """Before a redelivered copy starts, count that start; what it gets if it cannot start."""
+        """Count the start of a redelivered message before it runs; its refusal where it must not run."""
         if not self._is_redelivered() or self.in_transaction or self.ledger.counted is not None:
             return None
         self._mark_copies()
@@ -104,11 +104,11 @@ class AtomicDelivery(Delivery):
         return None
 
     def _mark_copies(self) -> None:
-        """What is sent in place of this message is a redelivery as well: its start is counted too."""
+        """Mark copies of this message as redeliveries, so that their starts are counted too."""
         self.travels_as({**self.header, AGAIN: True})
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
-        """A signal struck before the body began: the call ends as if it had struck at its first line."""
+        """End a call that a signal struck before its body began, as if in the body's first line."""
         if self.in_transaction:
             raise error
         attempt = self._attempt(Claim(call, owner, Grant(0, 1, 0, 0, Reason.NONE), self.policy.lease))

@@ -1,4 +1,4 @@
-"""Atomic runs: claim, body and completion in one transaction; nothing is visible before its commit."""
+"""Runs an atomic task's body in the transaction of its claim and completion, unseen before the commit."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from .reschedule import come_back
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Seconds until a call asks again whose key another transaction has.
+#: Seconds until a call claims again whose key another transaction holds.
 PACE = 1.0
 
 
-class _Undone(Exception):
-    """The body is not to be committed."""
+class _RollBack(Exception):
+    """Raised inside the transaction so that nothing of the body is committed."""
 
 
 class DatabaseGone(Exception):
-    """The connection died under the transaction."""
+    """The connection died inside the transaction, or the database refused the commit."""
 
 
 class AtomicAttempt(Attempt):
-    """The run of a claim that nobody else sees."""
+    """One run of an atomic claim, which no other process sees before the commit."""
 
     settlement: AtomicSettlement
     ledger: AtomicLedger
@@ -56,16 +56,15 @@ class AtomicAttempt(Attempt):
     ) -> None:
         settlement = AtomicSettlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
         settlement.seen = claim.token - 1
-        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
-        self.watch = watch
+        super().__init__(settlement, watch)
         self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
         self.ignored: Ignore | None = None
         self.committing = False
-        #: What has undone the transaction in favour of another one.
+        #: The conflict by which the database undid the transaction in favour of another one.
         self.conflict: BaseException | None = None
-        #: The driver's connection, on which the claim was made.
+        #: The driver's connection on which the claim was made.
         self.driver = ledger.store.connection.connection
-        #: What kept the transaction from its commit, or may have.
+        #: The error that prevented the commit, or may have prevented it.
         self.error: BaseException | None = None
 
     def outside(self) -> NoReturn:
@@ -74,7 +73,7 @@ class AtomicAttempt(Attempt):
         raise RuntimeError(msg)
 
     def completing(self) -> NoReturn:
-        """Refused: the whole body is that transaction."""
+        """Refused: the whole body is one transaction that completes the key."""
         msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."
         raise RuntimeError(msg)
 
@@ -93,12 +92,12 @@ class AtomicAttempt(Attempt):
     def run_inside(self, args: Any, kwargs: Any) -> None:
         """Run the body and complete the key, before the commit."""
         if self.is_poison:
-            raise _Undone
+            raise _RollBack
         with entered(self):
             self._body(args, kwargs)
         if self.captured is not None:  # self.retry(throw=False)
-            raise _Undone
-        self._see_it_commits()
+            raise _RollBack
+        self._check_commits()
         self.committing = True
         self.ledger.complete_inside(self.claim, *self._outcome_inside(), secrets=self.settlement.secrets())
 
@@ -107,16 +106,16 @@ class AtomicAttempt(Attempt):
             return self.result, Reason.DONE
         return self.replacement, Reason.IGNORED if self.replacement is None else Reason.REPLACED
 
-    def _see_it_commits(self) -> None:
+    def _check_commits(self) -> None:
         store = self.ledger.store
         if self.conflict is not None:
-            msg = f"The transaction of {self.task.name} was undone by a conflict, which its body passed over."
+            msg = f"A conflict undid the transaction of {self.task.name}, and its body caught the error."
             raise TransactionManagementError(msg) from self.conflict
         problem = store.transaction_problem()
         if problem is None:
             return
         if store.has_ended() and not store.connection.closed_in_transaction:
-            msg = f"The connection broke under {self.task.name}, which went on."
+            msg = f"The connection of {self.task.name} broke, and its body caught the error."
             raise OperationalError(msg)
         msg = f"The transaction of {self.task.name} cannot be committed: {problem}."
         raise TransactionManagementError(msg)
@@ -129,27 +128,27 @@ class AtomicAttempt(Attempt):
                 self.ignored = ignored
             finally:
                 left = self.watch.close()  # on other databases
-                self._see_it_open()
-                self._see_it_undone()
+                self._check_still_open()
+                self._forget_undone_conflict()
             refuse(self.task.name, left)
 
     def _execute(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
-        """Let no statement begin another transaction than the one that has the claim."""
-        self._see_it_open()
+        """Run a statement only inside the transaction that has the claim, and note its conflict."""
+        self._check_still_open()
         try:
             return execute(sql, params, many, context)
         except DatabaseError as error:
             self.conflict = conflict_behind(error) or self.conflict
             raise
 
-    def _see_it_undone(self) -> None:
-        """Forget a conflict that a savepoint has made good; on MySQL it ends the whole transaction."""
+    def _forget_undone_conflict(self) -> None:
+        """Forget a conflict that a savepoint has undone; on MySQL a conflict ends the whole transaction."""
         store = self.ledger.store
         if self.conflict is not None and not store.confirms and store.transaction_problem() is None:
             self.conflict = None
 
-    def _see_it_open(self) -> None:
-        """Refuse to go on behind a COMMIT or ROLLBACK that the body told the database by itself."""
+    def _check_still_open(self) -> None:
+        """Raise PermanentError where the body itself has sent COMMIT or ROLLBACK to the database."""
         store = self.ledger.store
         if self.conflict is not None:
             return  # the transaction may be over, and not by the body
@@ -160,13 +159,13 @@ class AtomicAttempt(Attempt):
                 return  # closed or broken: Django and the driver refuse every further statement
             self.settlement.ended_inside = True
         msg = (
-            f"The transaction of {self.task.name} was committed or rolled back by the body itself, whose end"
-            " cannot be told from its middle then. Use mode='leased' for a body that commits."
+            f"The transaction of {self.task.name} was committed or rolled back by the body itself: what it"
+            " writes and its key no longer commit together. Use mode='leased' for a body that commits."
         )
         raise PermanentError(msg)
 
     def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
-        """Send what takes this task's place after the commit; before it where the row cannot keep it."""
+        """Send the replacement after the commit, or now where the row cannot keep it."""
         check_replacement(self.task, sig, self.claim, in_place=False)
         self.replacement, is_kept = replacement_text(self.task, sig)
         if is_kept:
@@ -174,10 +173,10 @@ class AtomicAttempt(Attempt):
         return send(sig)
 
     def outcome(self) -> Any:
-        """After the transaction: the result, or what Celery has to see is raised."""
+        """The result after the transaction; raises what Celery has to see."""
         error, self.error = self.error, None
         if error is not None:
-            return self._undone_by(struck_by(error))
+            return self._rolled_back_by(struck_by(error))
         return self._committed()
 
     def _committed(self) -> Any:
@@ -185,10 +184,10 @@ class AtomicAttempt(Attempt):
             return self.result
         if self.replacement is None:
             raise ignored(self.task, self.ignored)
-        return self._hand_over(self.replacement)
+        return self._send_replacement(self.replacement)
 
-    def _hand_over(self, replacement: str) -> Any:
-        """Should it not be sent, the message of this call comes back and sends it."""
+    def _send_replacement(self, replacement: str) -> Any:
+        """Send the replacement; while the broker is away this message goes back, and sends it later."""
         try:
             return go_on(self.task, replacement)
         except Exception as error:
@@ -197,10 +196,10 @@ class AtomicAttempt(Attempt):
             time.sleep(random.uniform(0.2, 1.0))
             raise Reject(f"not replaced: {error!r}", requeue=True) from error
 
-    def _undone_by(self, error: BaseException) -> Any:
-        # Django replaces one that broke as soon as the block is left; the look at the row always does.
+    def _rolled_back_by(self, error: BaseException) -> Any:
+        # Django replaces a broken connection when the block is left, and reading the row below always does.
         broke = self.ledger.store.connection.connection is not self.driver
-        # It may be the answer to COMMIT that was lost, or a hook after it that failed: the row knows.
+        # The answer to COMMIT may be lost, or a hook after the commit failed: the row tells.
         if self.committing and self.settlement.is_completed():
             self.completed = True
             if self.ignored is not None and not is_shutdown(error):
@@ -208,8 +207,8 @@ class AtomicAttempt(Attempt):
         elif self.ledger.store.confirms and self.settlement.seen != ANY_TOKEN:
             self.settlement.look_for_a_commit()  # else a signal struck, perhaps after our own commit
         try:
-            if is_a(error, _Undone):
-                return self._taken_back()
+            if is_a(error, _RollBack):
+                return self._poison_or_retry()
             if not self.completed:
                 self._run_again(error)
                 if self._is_of_the_database(error, broke=broke):
@@ -218,16 +217,16 @@ class AtomicAttempt(Attempt):
         except LeaseLost:
             return self._superseded()
 
-    def _taken_back(self) -> Any:
+    def _poison_or_retry(self) -> Any:
         if self.is_poison:
             self.bury()
         self.settle_captured()
         return self.result
 
     def _run_again(self, error: BaseException) -> None:
-        """Send the message once more where a conflict undid the transaction: nothing of it is left.
+        """Send the message once more where a conflict undid the transaction.
 
-        Not too often: who conflicts all the time is retried by the task's own policy, and fails by it.
+        At most LIMIT times: after that the task's own retry policy decides, and fails the call in the end.
         """
         conflict = None if is_decided(error) else self.conflict or conflict_behind(error)
         own = carried(vars(self.request), task_name=self.task.name, task_id=self.request.id)
@@ -241,7 +240,7 @@ class AtomicAttempt(Attempt):
         come_back(self.task, seconds=wait_after(times))
 
     def _is_of_the_database(self, error: BaseException, *, broke: bool) -> bool:
-        """Whether it went away or refused the commit; what a body makes of other errors is its own."""
+        """Whether the database went away or refused the commit; any other error is the body's own."""
         if self.in_caller_transaction:
             return False
         if broke and is_a(error, InternalError):  # PostgreSQL's time limits of a transaction
@@ -250,14 +249,14 @@ class AtomicAttempt(Attempt):
 
     def _give_back(self, error: BaseException, *, broke: bool) -> None:
         with suppress(DatabaseError):
-            if broke:  # also by the server, for what the body does in its transaction
+            if broke:  # perhaps the server ended it for what the body does in its transaction
                 self.settlement.crash(error)
             else:
                 self.settlement.release()
         raise DatabaseGone from error
 
     def _superseded(self) -> Any:
-        """Another transaction has or had the key: what it completed is this call's result too."""
+        """Answer a call whose key another transaction took: with its result, or later."""
         mark_answered(self.request)
         if self.request.is_eager:
             raise self.settlement.lost()

@@ -1,4 +1,4 @@
-"""Ends an atomic claim whose transaction was rolled back: recorded after it, since nothing of it is left."""
+"""Ends an atomic claim after the rollback of its transaction: writes the outcome in a new transaction."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dataclasses import replace
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # newer than its stubs
 from django.db import Error as DatabaseError
 
-from .. import signals
 from ..conf import settings
-from ..ledger.atomic import AtomicLedger, Recorded, Untold
+from ..ledger.atomic import AtomicLedger, Recorded, Unsent
 from ..ledger.failures import failure_of
 from ..ledger.ledger import Ledger
 from ..ledger.values import Claim
@@ -21,12 +20,12 @@ from ..signals import announce
 from ..states import Category, State
 from .settlement import Settlement, Verb
 
-#: Seconds after which a child that was told to end knows that no hard time limit kills it.
-SPARED = 0.25
+#: Seconds after SIGTERM at which a child still lives if no hard time limit caused the signal.
+KILLED_BY_THEN = 0.25
 
 
 class AtomicSettlement(Settlement):
-    """The ways in which an attempt ends whose transaction was rolled back: recorded after it."""
+    """The ways in which an attempt ends after the rollback of its transaction."""
 
     ledger: AtomicLedger
     #: The token of the row before this attempt.
@@ -35,7 +34,7 @@ class AtomicSettlement(Settlement):
     ended_inside = False
 
     def look_for_a_commit(self) -> None:
-        """See whether the body committed its claim by itself, where no driver tells (MySQL)."""
+        """Read the row to see whether the body committed its claim itself, which MySQL's driver hides."""
         if self.in_caller_transaction or self.ended_inside:
             return
         with suppress(DatabaseError):  # a connection that broke has committed nothing
@@ -45,18 +44,18 @@ class AtomicSettlement(Settlement):
             )
 
     def release(self) -> None:
-        """Take a counted start back; another one has left nothing that could be given back.
+        """Undo the count of a redelivery's start; an uncounted start has left nothing to undo.
 
-        Celery's hard time limit tells a child to end, and kills it 0.1 s later: that start stays counted.
+        Celery's hard time limit sends a child SIGTERM and kills it 0.1 s later: that start stays counted.
         """
         self.began = True
         if self.ledger.counted is not None:
             if terminate_handler_fired():
-                time.sleep(SPARED)
+                time.sleep(KILLED_BY_THEN)
             super().release()
 
     def crash(self, error: BaseException) -> None:
-        """Count a connection that died under the body, as a worker that did; a counted start was before."""
+        """Count a connection that died under the body as a death; a counted start is counted already."""
         if self.ledger.counted is not None:
             return
         failure = failure_of(
@@ -72,7 +71,7 @@ class AtomicSettlement(Settlement):
         self._carry(die)
 
     def _carry(self, verb: Verb) -> bool:
-        # Only here is the message needed: a body that commits leaves none.
+        # The message is stored only here: the row of a body that commits keeps none.
         call = replace(self.claim.call, message=stored_text(self.task, self.request))
         with self._outside() as ledger:
             recorded = ledger.record(
@@ -86,12 +85,12 @@ class AtomicSettlement(Settlement):
 
     @contextmanager
     def _outside(self) -> Iterator[AtomicLedger]:
-        """The ledger on a connection whose transaction the failed body does not end."""
+        """The ledger, on a connection outside the caller's open transaction, which may be rolled back."""
         if not self.in_caller_transaction or self.request.is_eager:
             yield self.ledger
             return
-        untold: list[Untold] = []
+        unsent: list[Unsent] = []
         with self.ledger.store.side_connection() as store:
-            yield replace(self.ledger, store=store, untold=untold)
-        for name, sender, arguments in untold:
-            announce(getattr(signals, name), sender=sender, using=None, **arguments)
+            yield replace(self.ledger, store=store, unsent=unsent)
+        for signal, sender, arguments in unsent:
+            announce(signal, sender=sender, using=None, **arguments)

@@ -1,4 +1,4 @@
-"""One granted attempt: however its body ends, its claim is settled by the same rules."""
+"""Runs one claim of a key, and settles the claim by the same rules however the body ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ..errors.presented import presentable
 from ..errors.raised import is_a, is_shutdown
 from ..exceptions import LeaseLost, PoisonTask, UnreadableError
 from ..ledger.failures import traceback_of
-from ..ledger.ledger import Ledger
-from ..ledger.values import Claim
 from ..messages.address import delay_of, to_its_queue
 from ..messages.header import with_identity
 from ..messages.message import Message, beside
@@ -25,6 +23,7 @@ from .conflicts import conflict_behind
 from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .handle import Handle
+from .leftovers import Watch
 from .replay import ignored
 from .retries import retry_after, retry_options
 from .settlement import Settlement
@@ -32,7 +31,7 @@ from .settlement import Settlement
 logger = logging.getLogger("django_idempotent_tasks")
 
 _UNREAD = "The task raised an error that cannot be read: its class or one of its methods raises another."
-#: What names a call when it is sent; a retry has that from the call that it is of.
+#: The options that name a call's key. A retry takes both from the call that it repeats.
 _NAMING = ("idempotency_key", "scope")
 
 _FINAL: dict[Category | None, Reason] = {
@@ -42,29 +41,28 @@ _FINAL: dict[Category | None, Reason] = {
 
 
 class Attempt(ABC):
-    """The run of one claim. One inside the caller's transaction (eager mode) uses a savepoint."""
+    """One run under one claim. Inside the caller's transaction (eager mode) it uses a savepoint."""
 
-    def __init__(
-        self, task: Any, ledger: Ledger, claim: Claim, settlement: Settlement, *, in_caller_transaction: bool
-    ) -> None:
-        self.task = task
-        self.request = task.request
-        self.ledger = ledger
-        self.claim = claim
+    def __init__(self, settlement: Settlement, watch: Watch) -> None:
         self.settlement = settlement
-        self.in_caller_transaction = in_caller_transaction
+        self.watch = watch
+        self.task = settlement.task
+        self.request = settlement.request
+        self.ledger = settlement.ledger
+        self.claim = settlement.claim
+        self.in_caller_transaction = settlement.in_caller_transaction
         self.completed = False
         self.result: Any = None
         self.captured: tuple[Message, float] | None = None
         #: Whether an effect outside the database may have happened that another attempt would repeat.
         self.doubt = False
-        #: What took this task's place, as its row keeps it.
+        #: The replacement that ``self.replace()`` sent, as the row keeps it.
         self.replacement: str | None = None
         self.is_replacing = False
         self.handle = Handle(self)
 
     def bury(self) -> NoReturn:
-        """Fail a key whose workers died too often, instead of starting the body once more."""
+        """Fail a key whose workers died too often, without another start of the body."""
         error = PoisonTask(
             f"{self.task.name} {self.claim.call.identity.key_text!r} ended {self.claim.grant.crashes}"
             " workers; the body was not started again. Find the cause, then redrive it."
@@ -78,7 +76,7 @@ class Attempt(ABC):
         return self.ledger.store.connection.alias
 
     def tells_lost(self) -> bool:
-        """What ``.lost`` says: whether another one has, or may have, the key."""
+        """The value of ``.lost``: whether another attempt has, or may have, the key."""
         return False
 
     @abstractmethod
@@ -100,17 +98,17 @@ class Attempt(ABC):
     # -- the retry that a body asks for --
 
     def captures(self, task: Any, options: dict[str, Any]) -> bool:
-        """Whether this sending is the retry of the running request itself."""
+        """Whether the call that is being sent is the retry of the running request."""
         is_own = task.name == self.task.name and options.get("task_id") == self.request.id
         return bool(is_own and (options.get("retries") or 0) > self.request.retries)
 
     def is_retried_by(self, task: Any, request: Any, options: dict[str, Any]) -> bool:
-        """Whether a signature of ``request`` is made for the retry of the running one."""
+        """Whether the signature made of ``request`` is for the retry of the running request."""
         is_own = request is self.request and task.name == self.task.name
         return is_own and (options.get("retries") or 0) > self.request.retries
 
     def keep_named(self, retry: Any) -> None:
-        """Let a retry's signature name this call and its key, whatever ``self.retry()`` was told."""
+        """Let a retry's signature name this call and its key, whatever ``self.retry()`` was given."""
         options = retry.options
         own = {"task_id": self.request.id, "headers": self._headers(options.get("headers"))}
         left_out = [name for name in _NAMING if options.pop(name, None) is not None]
@@ -118,8 +116,8 @@ class Attempt(ABC):
             left_out.append("task_id")
         if left_out:
             logger.warning(
-                "%s (%s): a retry is the same call under the same key; self.retry() was given %s, which"
-                " is left out. For other work send another call.",
+                "%s (%s): a retry is the same call under the same key; %s given to self.retry() is left"
+                " out. For other work send another call.",
                 self.task.name,
                 self.request.id,
                 ", ".join(left_out),
@@ -137,39 +135,39 @@ class Attempt(ABC):
         message = Message.of(self.task.name, args, kwargs, {**sent, "headers": headers})
         self.captured = (message, delay_of(options, now=self.task.app.now))
 
-    # -- what a body leaves its place to --
+    # -- the replacement that a body sends --
 
     @abstractmethod
     def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
-        """``self.replace()``; ``send`` is Celery's own. Raises ``Ignore``."""
+        """What ``self.replace()`` does; ``send`` is Celery's own. Raises ``Ignore``."""
 
     def continues(self, task: Any, task_id: str, header: Any) -> bool:
-        """Whether this sending goes on with the running key itself, in place of a retry."""
+        """Whether a replacement is a call of the running key itself, which goes on as a retry does."""
         is_own = task.name == self.task.name and task_id == self.request.id
         return self.is_replacing and is_own and header["digest"] == self.claim.digest.hex
 
     # -- how a body ends --
 
     def ended_by(self, error: BaseException) -> Any:
-        """Settle what the body raised; the result if it had completed before, else what Celery has to see.
+        """Settle what the body raised; the result if it had completed before, else raises for Celery.
 
-        The claim is settled also where the error cannot be read: as failed with :class:`UnreadableError`.
+        An error that cannot be read settles the claim as failed with :class:`UnreadableError`.
         """
         try:
-            return self._ended_in_any_case(error)
+            return self._settled(error)
         except BaseException as outcome:
             given = presentable(outcome)
             if given is outcome:
                 raise
         raise given from None
 
-    def _ended_in_any_case(self, error: BaseException) -> Any:
+    def _settled(self, error: BaseException) -> Any:
         try:
             return self._ended_by(error)
         except BaseException as outcome:
             if self.completed or self.settlement.began or is_a(outcome, LeaseLost):
                 raise
-            unread = outcome  # of a method of the error's, or a signal that struck meanwhile
+            unread = outcome  # raised by a method of the error, or a signal that struck meanwhile
         return self._ended_by(unread if is_a(unread, *SIGNALS) else UnreadableError(_UNREAD))
 
     def _ended_by(self, error: BaseException) -> Any:
@@ -179,8 +177,8 @@ class Attempt(ABC):
                 self._interrupted(error)
             raise error
         if self.completed:
-            told = traceback_of(error)
-            logger.warning("%s raised after it had completed\n%s", self.task.name, told)
+            trace = traceback_of(error)
+            logger.warning("%s raised after it had completed\n%s", self.task.name, trace)
             return self.result
         return self._settle_error(error)
 
@@ -194,7 +192,7 @@ class Attempt(ABC):
         if self.captured is not None and not is_a(error, Retry, LeaseLost) and not self._is_final(error):
             if self.doubt:
                 self._failed(ordinary(error))
-            self.settle_captured(error)  # asked for with throw=False; Celery would have sent it by now
+            self.settle_captured(error)  # of self.retry(throw=False); Celery would have sent it by now
             raise error
         if is_a(error, LeaseLost):
             raise error
@@ -211,7 +209,7 @@ class Attempt(ABC):
         if is_a(cause, LeaseLost):
             raise cause
         if cause is not None and self._is_final(cause):
-            self._failed(cause)  # Celery's autoretry wraps the body, so it was asked before our rules
+            self._failed(cause)  # Celery's autoretry wraps the body, and decided before our rules could
         if self.doubt:
             self._failed(cause or retry)
         if self.captured is None:  # eager: Celery runs the signature itself, there is nothing to send
@@ -224,7 +222,7 @@ class Attempt(ABC):
         raise retry
 
     def _honour_retry_after(self, cause: BaseException | None) -> None:
-        """The server's own word on when to come again, where the wait is not the body's to choose."""
+        """Wait as long as the other side's ``Retry-After`` asks, unless the body chose the wait itself."""
         if self.captured is None or not self._retries_by_itself(cause):
             return
         message, delay = self.captured
@@ -242,7 +240,7 @@ class Attempt(ABC):
         return self._category(error) in _FINAL
 
     def settle_captured(self, error: BaseException | None = None) -> None:
-        """Settle as the retry that was asked for, because of ``error``."""
+        """Settle the claim as RETRY with the retry that the body asked for, because of ``error``."""
         if self.captured is not None:
             message, delay = self.captured
             self.settlement.retry(message, delay=delay, error=error)
@@ -278,9 +276,9 @@ class Attempt(ABC):
         raise error
 
     def _met_a_conflict(self, error: BaseException) -> bool:
-        """Whether the same body may succeed now that the other transaction is through.
+        """Whether a conflict undid the transaction, so that the same body may succeed in another run.
 
-        Not inside the transaction of an eager caller: that one was undone as well, and is the caller's.
+        Not inside the transaction of an eager caller: the conflict undid the caller's work as well.
         """
         is_callers = self.in_caller_transaction and self.request.is_eager
         return not is_callers and conflict_behind(error) is not None

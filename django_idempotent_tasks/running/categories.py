@@ -12,7 +12,7 @@ from ..exceptions import ManualReview, PermanentError, TransientError
 from ..ledger.failures import traceback_of
 from ..states import Category, Reason
 
-#: Errors of the program or its arguments: what fails like that fails again. Only for what is shown.
+#: Errors of the program or its arguments, which another run would raise again. Only for what is shown.
 _MISTAKES = (
     TypeError,
     AttributeError,
@@ -36,7 +36,7 @@ _OURS = (
 
 
 def category_of_error(error: BaseException, policy: Policy) -> Category | None:
-    """The category by the first rule that knows the error; None leaves it to Celery's own rules."""
+    """The category by the first rule that knows the error; None leaves the error to Celery's own rules."""
     for kind, category in _OURS:
         if is_a(error, kind):
             return category
@@ -53,7 +53,7 @@ def category_shown(error: BaseException, reason: Reason) -> Category:
 
 
 def _by_classifier(error: BaseException, policy: Policy) -> Category | None:
-    """The project's own function; one that fails decides nothing, since the task's error matters more."""
+    """The answer of the project's ``classify``; a ``classify`` that fails is logged and decides nothing."""
     if policy.classify is None:
         return None
     category = None

@@ -1,7 +1,7 @@
 """Recognises serialization failures and deadlocks, after which a worker runs the body again.
 
-PostgreSQL's serialization failure and deadlock, and the deadlock of MariaDB and MySQL. A lock that was not
-granted in time is none: the transaction is still open, and how long to wait was the task's to say.
+PostgreSQL's serialization failure and deadlock, and the deadlock of MariaDB and MySQL. A lock time-out is no
+conflict: the transaction is still open, and the task itself has set how long to wait.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ..errors.raised import args_of, cause_of, context_of, guarded, is_a, module
 from ..exceptions import LeaseLost, ManualReview, PermanentError
 from ..messages.message import CONFLICTS
 
-#: How often a message comes back for a conflict; then the task's retry policy decides, and ends it one day.
+#: How often a message comes back for a conflict; after that the task's retry policy decides.
 LIMIT = 10
-#: Seconds until it does, doubled each time, at most the last: rivals that meet again get out of step.
+#: Seconds until the message comes back, doubled each time up to the second: rivals get out of step.
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 
 _SQLSTATES = frozenset({"40001", "40P01"})
 _DEADLOCK = 1213
-#: An error's chain is looked at no further.
+#: How many errors of a chain are looked at.
 _LINKS = 50
 
-#: What a body raises to say itself what becomes of its work, whatever it was raised for.
+#: Errors by which a body itself decides what becomes of its work, whatever caused them.
 _DECIDED = (Ignore, Reject, Retry, LeaseLost, ManualReview, PermanentError, SoftTimeLimitExceeded)
 
 
 def conflict_behind(error: BaseException) -> BaseException | None:
-    """The driver's conflict that an error was raised for, or while it was handled; None without one."""
+    """The driver's conflict in the chain of an error's causes and contexts; None without one."""
     waiting, seen = [error], set[int]()
     while waiting and len(seen) < _LINKS:
         link = waiting.pop(0)
@@ -45,7 +45,7 @@ def conflict_behind(error: BaseException) -> BaseException | None:
 
 
 def is_decided(error: BaseException) -> bool:
-    """Whether a body has said by its error what becomes of its work, or was told to stop."""
+    """Whether a body has decided by its error what becomes of its work, or was told to stop."""
     return not is_a(error, Exception) or is_a(error, *_DECIDED)
 
 
@@ -56,18 +56,18 @@ def times_met(header: Mapping[str, Any]) -> int:
 
 
 def met_once_more(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The header of the message that takes the place of one with this."""
+    """The header of the message that is sent in the place of one with this header."""
     return {**header, CONFLICTS: times_met(header) + 1}
 
 
 def wait_after(times: int) -> float:
-    """Seconds until a message comes back that has met so many conflicts before."""
+    """Seconds until a message comes back that has come back for ``times`` conflicts before."""
     longest: float = min(FIRST_WAIT * 2 ** min(times, LIMIT), LONGEST_WAIT)
     return random.uniform(longest / 2, longest)
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """By the driver's own word; Django's error has it as its cause. A class may only say that it is one."""
+    """Whether an error is a driver's conflict, by its class's module and its code, read without trust."""
     homes = {module_of_class(kind).partition(".")[0] for kind in mro_of(error)}
     if homes & {"psycopg", "psycopg2"}:
         return guarded(lambda: _sqlstate(error), "") in _SQLSTATES
@@ -76,5 +76,5 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 def _sqlstate(error: Any) -> str:
-    said: str = getattr(error, "sqlstate", None) or error.pgcode
-    return said
+    state: str = getattr(error, "sqlstate", None) or error.pgcode
+    return state

@@ -1,4 +1,4 @@
-"""The running attempt of this context, as the body sees it: ``self.idempotency`` and ``current``."""
+"""Holds the running attempt, which a body reaches as ``self.idempotency`` or ``current``."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Idempotency(Protocol):
     def external(self) -> AbstractContextManager[None]:
         """Around an effect outside the database, in a leased task.
 
-        With ``at_most_once`` the ledger is told first; whatever interrupts the attempt from then on,
+        With ``at_most_once`` the row is marked first; whatever interrupts the attempt from then on,
         before it completes, ends in REVIEW instead of another run: nobody knows what has happened.
         Only errors that you have named keep their meaning: a permanent one inside or after it is
-        FAILED, a transient one out of it says that nothing has happened in it. Raises
+        FAILED, a transient one raised inside it means that the effect has not happened. Raises
         :class:`LeaseLost` when another attempt has taken over, in an atomic task RuntimeError, and
-        :class:`OuterTransaction` inside a transaction on SQLite, where the ledger cannot be told
-        beside it.
+        :class:`OuterTransaction` inside a transaction on SQLite, where the row cannot be marked
+        outside that transaction.
         """
 
     def complete(self) -> AbstractContextManager[Done]:
@@ -96,11 +96,12 @@ class Idempotency(Protocol):
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Tell people and HTTP clients how far a leased body is; call it as often as you like.
 
-        The newest word is written beside the key by the heartbeat's thread, at most once a second,
-        and the last one when the body ends. ``done`` may pass a ``total`` that was guessed too low.
-        ``note`` is kept on one line of 200 characters, for whoever may see the job. It is a courtesy:
-        a database that is away, or a lost lease, raises nothing here. A new attempt begins without.
-        Raises ValueError for what is no number from 0 to 2**53 - 1, in an atomic task RuntimeError.
+        The heartbeat's thread writes the newest report beside the key, at most once a second, and
+        the last report is written when the body ends. ``done`` may pass a ``total`` that was guessed
+        too low. ``note`` is kept on one line of 200 characters, for whoever may see the job. A
+        database that is away, or a lost lease, raises nothing here. A new attempt begins without a
+        report. Raises ValueError for anything but a number from 0 to 2**53 - 1, in an atomic task
+        RuntimeError.
         """
 
 

@@ -1,4 +1,4 @@
-"""One delivery: which call it is, and the answer where its body is not run."""
+"""Handles one delivered message: finds its call and key, and answers it where no body is run."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ class Delivery(ABC):
         self.header: dict[str, Any] = {}
         self.ledger = Ledger(get_store(), policy)
         self.in_transaction = self.ledger.store.connection.in_atomic_block
-        #: Says what the body leaves open.
+        #: Finds the transactions that the body leaves open.
         self.watch = Watch(self.ledger.store.connection, is_eager=bool(self.request.is_eager))
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""
         if not self.in_transaction:
-            # Django's look at a kept connection, CONN_HEALTH_CHECKS: the claim replaces one that has died.
+            # Skips the statement of CONN_HEALTH_CHECKS: the claim itself replaces a connection that has died.
             self.ledger.store.connection.health_check_done = True  # type: ignore[attr-defined]  # no stub
         call = self._call()
         try:
             try:
                 return self._claim_and_run(call, new_owner())
             except Misnamed as found:
-                return self._claim_and_run(self._put_right(call, found), new_owner())
+                return self._claim_and_run(self._renamed(call, found), new_owner())
         except KeyMismatch as error:
             if error.task_id == call.task_id:
                 self._note_mismatch(call)
@@ -77,10 +77,10 @@ class Delivery(ABC):
 
     @abstractmethod
     def _claim_and_run(self, call: Call, owner: str) -> Any:
-        """Run the body under its claim, or answer why not."""
+        """Run the body under a claim, or answer the call that got none."""
 
     def _first_step(self) -> Step:
-        """What saves a statement: most likely the key is new, or reserved, or known already."""
+        """The step that most likely fits, which saves a statement: the key is new, reserved, or known."""
         if self.request.retries > 0 or self._is_redelivered():
             return Step.WAIT
         return Step.RESERVED if is_reserved(self.header) else Step.INSERT
@@ -104,7 +104,7 @@ class Delivery(ABC):
     # -- identity --
 
     def _call(self) -> Call:
-        """What is delivered; raises :class:`InvalidKey` for what has no identity."""
+        """The delivered call; raises :class:`InvalidKey` for one without an identity."""
         task_id = self.request.id
         problem = task_id_problem(task_id)
         if problem is not None:
@@ -114,9 +114,9 @@ class Delivery(ABC):
         return call if self.request.is_eager else replace(call, turn=turn_of(self.header, vars(self.request)))
 
     def _named(self, task_id: str) -> Call:
-        """The call under the identity that travelled with its message, or one that is computed here.
+        """The call under the identity in its message's header, or under one that is computed here.
 
-        Either travels on: retries, copies and what the sweeper sends again name the same key.
+        Either goes on with retries, copies and what the sweeper sends again: all name the same key.
         """
         task = self.task.name
         own = carried(vars(self.request), task_name=task, task_id=task_id)
@@ -127,8 +127,8 @@ class Delivery(ABC):
         self.travels_as(to_header(identity, task_name=task, task_id=task_id))
         return Call(identity, task, task_id, None, named_here=not self.request.is_eager)
 
-    def _put_right(self, call: Call, found: Misnamed) -> Call:
-        """The call under the key that it was accepted under, which its message no longer says."""
+    def _renamed(self, call: Call, found: Misnamed) -> Call:
+        """The call under the key that accepted it, where its message has lost the header."""
         logger.warning(
             "%s (%s) arrived without its identity; the ledger knows its key by the task id. Something on"
             " its way drops the message header 'idempotency'.",
@@ -140,7 +140,7 @@ class Delivery(ABC):
         return replace(call, identity=identity, named_here=False)
 
     def travels_as(self, header: dict[str, Any]) -> None:
-        """Let this header go with whatever is sent in this message's place."""
+        """Give this header to every message that is sent in this message's place."""
         self.header = header
         carry(self.request, header)
 
@@ -154,11 +154,11 @@ class Delivery(ABC):
         self._record(call, Refused(MISMATCH, "", Answer(State.PENDING, Reason.NONE, None), None))
 
     def _stored(self, call: Call) -> Call:
-        """The call with its message, to be sent again, where that may be kept."""
-        return replace(call, message=stored_text(self.task, self.request))
+        """The call with its message, so that the sweeper can send it again, where that may be kept."""
+        return replace(call, message=stored_text(self.task, self.request, self.header))
 
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
-        """Never acknowledged, never run unguarded, retries untouched."""
+        """Put the message back: it is not acknowledged, not run unguarded, and its retries are kept."""
         self.ledger.store.connection.close()
         msg = f"{self.task.name}: {_trouble(error, self.ledger.store.connection.alias)}"
         if self.request.is_eager:
@@ -179,7 +179,7 @@ class Delivery(ABC):
     # -- answers --
 
     def _recall(self, answer: Answer) -> Any:
-        """This very call ended earlier: the same end again, without running the body."""
+        """Answer a call that ended before with the same outcome, without running the body."""
         if answer.state is State.CANCELLED:
             self._cancelled()
         if answer.state is State.SUCCEEDED:
@@ -216,13 +216,13 @@ class Delivery(ABC):
         }
 
     def _in_canvas(self) -> bool:
-        """Whether others wait for this message: a canvas must finish with real values."""
+        """Whether a canvas or a callback waits for this call's result, which must be a real value."""
         request = self.request
         waiting = (request.chord, request.chain, request.group, request.callbacks, request.errbacks)
         return any(waiting) or is_in_canvas(self.header)
 
     def _record(self, call: Call, refused: Refused) -> None:
-        """The audit row must not change an outcome: without it the duplicate is refused all the same."""
+        """Write the audit row; a duplicate is refused also where that row cannot be written."""
         try:
             self.ledger.refuse(call, place="worker", reason=refused.reason, holder=refused.holder)
         except DatabaseError:
@@ -230,6 +230,6 @@ class Delivery(ABC):
 
 
 def _trouble(error: BaseException | None, alias: str) -> str:
-    if said := remedy(error, alias):
-        return f"the ledger refused a statement ({error}). {said}"
+    if advice := remedy(error, alias):
+        return f"the ledger refused a statement ({error}). {advice}"
     return f"the ledger's database did not answer ({error})."

@@ -1,4 +1,4 @@
-"""What an error that ended a body is: a stop of the worker, a signal in disguise, or the body's own."""
+"""Tells what ended a body: a stop of the worker, a signal behind a database error, or its own error."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..exceptions import TaskExit, TaskMemoryError
 _VALIDATORS = frozenset({"pydantic", "pydantic_core"})
 _MACHINERY = frozenset({"django_idempotent_tasks", "celery", "contextlib"}) | _VALIDATORS
 
-#: What a signal raises wherever it strikes.
+#: What signals raise at whatever line they strike.
 SIGNALS = (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt)
 
-#: So many errors of the database may lie above a signal: a chain of contexts may be a ring.
+#: How many database errors may lie above a signal's: a chain of contexts may be a ring.
 _DEEPEST = 100
 
 
@@ -47,7 +47,7 @@ def struck_by(error: BaseException) -> BaseException:
 
 
 def _is_drivers(error: BaseException) -> bool:
-    """Whether an error is of the driver; Django sets its own on top of it."""
+    """Whether an error is the driver's own, which Django's error has as its cause."""
     return any(
         name_of_class(kind) == "Error" and module_of_class(kind).startswith(("psycopg", "sqlite3"))
         for kind in mro_of(error)
@@ -55,10 +55,10 @@ def _is_drivers(error: BaseException) -> bool:
 
 
 def cause_of(retry: Retry) -> BaseException | None:
-    """What a retry is for, as it was raised.
+    """The error that a retry is for, as it was raised.
 
-    Celery puts a base class's instance, or a wrapper, in the place of what cannot be pickled. What it was
-    given stays in the arguments of the retry.
+    Celery replaces an error that cannot be pickled by an instance of a base class, or a wrapper. The error
+    itself stays in the arguments of the retry.
     """
     given = args_of(retry)[1:2]
     if given and is_a(given[0], BaseException):
@@ -68,7 +68,7 @@ def cause_of(retry: Retry) -> BaseException | None:
 
 
 def ordinary(error: BaseException) -> BaseException:
-    """An error Celery treats as one: MemoryError would end its worker, an exit be requeued for ever."""
+    """An error that fails the task: a MemoryError would end the worker, an exit be requeued for ever."""
     if is_a(error, MemoryError):
         return _caused(TaskMemoryError("The task ran out of memory."), error)
     if is_a(error, SystemExit):
@@ -80,9 +80,9 @@ def ordinary(error: BaseException) -> BaseException:
 
 
 def is_misfit(error: BaseException) -> bool:
-    """Whether the arguments did not fit the body: raised at the call itself, before its first line.
+    """Whether the arguments do not fit the body: the error was raised at the call, before its first line.
 
-    By the interpreter, or by the models of ``pydantic=True``. What is retried comes back the same.
+    By the interpreter, or by the models of ``pydantic=True``. A retry would raise the same.
     """
     if not is_a(error, TypeError) and module_of_class(type(error)).partition(".")[0] not in _VALIDATORS:
         return False

@@ -1,4 +1,4 @@
-"""``self.idempotency`` of a guarded run: what a body may know of its attempt, and ask of it."""
+"""``self.idempotency`` in a guarded run: what a body can read of its attempt and ask of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Handle:
-    """See :class:`~.context.Idempotency`; what differs between the modes is the attempt's to say."""
+    """See :class:`~.context.Idempotency`; the attempt does what differs between the modes."""
 
     def __init__(self, attempt: Any) -> None:
         self._attempt = attempt
@@ -26,9 +26,9 @@ class Handle:
 
     @property
     def lost(self) -> bool:
-        """Whether another one has the key, or may have it: the lease is over and the ledger does not answer.
+        """Whether another attempt has the key, or may: the lease is over and the ledger does not answer.
 
-        Never false again: an attempt that was told so cannot complete, and runs again where it could have.
+        Once true it stays true: the attempt cannot complete any more, and the call is run again.
         """
         return bool(self._attempt.tells_lost())
 
@@ -38,7 +38,7 @@ class Handle:
         return downstream_key(claim.digest, claim.grant.generation, purpose)
 
     def external(self) -> AbstractContextManager[None]:
-        """Around an effect outside the database."""
+        """A context around an effect outside the database."""
         found: AbstractContextManager[None] = self._attempt.outside()
         return found
 
@@ -55,5 +55,5 @@ class Handle:
         return found
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """How far the body is."""
+        """Report how far the body is."""
         self._attempt.report(done, total, note)

@@ -10,21 +10,23 @@ from celery import Task
 from celery.utils.objects import mro_lookup
 
 BEFORE = "before_start"
-#: Those that Celery calls after the end; none of them for a call that was answered without its body.
+#: The hooks that Celery calls after the end; we skip them for a call that was answered without its body.
 AFTER = ("on_success", "on_failure", "on_retry", "after_return")
 
 _ANSWERED, _STARTING = "idempotency_answered", "idempotency_starting"
+#: What both are set to: no value of a header, so that no copy of the message carries them on.
+_MARK = object()
 
 
 def mark_answered(request: Any) -> None:
-    """Note that this delivery ends with what another one did."""
-    vars(request)[_ANSWERED] = True
+    """Note that this delivery is answered with the outcome of another one."""
+    vars(request)[_ANSWERED] = _MARK
 
 
-def put_in_place(kind: type) -> None:
-    """Put our question before the hooks that a task's classes define."""
+def wrap_hooks(kind: type) -> None:
+    """Wrap the hooks that a task's classes define, so that they are called only where the body is run."""
     for name in (BEFORE, *AFTER):
-        found = mro_lookup(kind, name, stop={Task, object})
+        found = mro_lookup(kind, name, stop={Task, object}, monkey_patched=[Task.__module__])
         if found is not None and not hasattr(vars(found)[name], "idempotent_hook"):
             around = _before if name == BEFORE else _after
             hook = around(_resolved(kind, name))
@@ -33,7 +35,7 @@ def put_in_place(kind: type) -> None:
 
 
 def _resolved(kind: type, name: str) -> Callable[..., Any]:
-    """The hook as it is found from this class on, also where a base's is put in place later."""
+    """The hook as this class resolves it when it is called, also where a base wraps its own later."""
     own = vars(kind).get(name)
 
     @wraps(getattr(kind, name))
@@ -49,18 +51,18 @@ def _resolved(kind: type, name: str) -> Callable[..., Any]:
 def _after(hook: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(hook)
     def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
-        return None if _ANSWERED in vars(task.request) else hook(task, *args, **kwargs)
+        return None if vars(task.request).get(_ANSWERED) is _MARK else hook(task, *args, **kwargs)
 
     return asked
 
 
 def _before(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Celery calls it before the claim; it is called when that is granted."""
+    """Skip Celery's call, which comes before the claim; :func:`start` calls the hook after it."""
 
     @wraps(hook)
     def asked(task: Any, *args: Any, **kwargs: Any) -> Any:
         request = task.request
-        is_its_time = request.called_directly or _STARTING in vars(request)
+        is_its_time = request.called_directly or vars(request).get(_STARTING) is _MARK
         return hook(task, *args, **kwargs) if is_its_time else None
 
     return asked
@@ -71,7 +73,7 @@ def start(task: Any, args: Any, kwargs: Any) -> None:
     if not hasattr(type(task).before_start, "idempotent_hook"):
         return
     request = vars(task.request)
-    request[_STARTING] = True
+    request[_STARTING] = _MARK
     try:
         task.before_start(task.request.id, args, kwargs)
     finally:

@@ -1,4 +1,4 @@
-"""One daemon thread a process renews all leases that it holds, and writes how far their bodies are."""
+"""One daemon thread per process renews the leases that the process holds, and writes progress reports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from django.db import Error as DatabaseError
 from ..ledger.stores import LedgerStore
 from ..ledger.values import Claim, Entry
 from ..states import State
-from .line import Line
+from .line import HeartConnection
 from .progress import Progress
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: A beat every quarter of the lease: three may fail before it is over.
+#: A beat every quarter of the lease: three may fail before the lease is over.
 BEATS_PER_LEASE = 4
 
 
@@ -46,27 +46,27 @@ class _Held:
         return self.renewed + self.claim.lease
 
     def lose(self) -> None:
-        """Somebody else has the key, for good."""
+        """Note, once, that another attempt has taken the key."""
         if not self.lost:
             self.lost = True
             self.on_lost()
 
     def doubt(self, *, doubted: bool) -> None:
-        """Whether the lease is over, for all that this process knows."""
+        """Note whether the lease is over as far as this process knows."""
         if doubted is not self.doubted:
             self.doubted = doubted
             self.on_doubt(doubted)
 
 
 class Heart:
-    """Renews from the first quarter of a lease on, so that short tasks never pay for a beat."""
+    """Renews leases after their first quarter, so that short tasks never pay for a beat."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._held: set[_Held] = set()
         self._wakes: float | None = None
         self._thread: threading.Thread | None = None
-        self._line = Line()
+        self._connection = HeartConnection()
 
     @contextmanager
     def holding(
@@ -76,9 +76,9 @@ class Heart:
         on_doubt: Callable[[bool], None],
         progress: Progress,
     ) -> Iterator[None]:
-        """Keep the claim's lease alive inside; ``on_lost`` is called once if it is taken.
+        """Keep the claim's lease alive inside; calls ``on_lost`` once if another attempt takes the key.
 
-        ``on_doubt`` is told when it runs out while the ledger cannot be asked, and when it is renewed then.
+        Calls ``on_doubt(True)`` when the lease runs out while the database is away, ``(False)`` once renewed.
         """
         now = time.monotonic()
         held = _Held(claim, on_lost, on_doubt, renewed=now, tried=now, progress=progress)
@@ -89,7 +89,7 @@ class Heart:
             finally:
                 self._let_go(held)
         finally:
-            # A signal may have struck inside the first: no heart beats for an attempt that is over.
+            # Again, since a signal may have struck in the first: no beat is for an attempt that is over.
             self._let_go(held)
 
     def _take(self, held: _Held) -> None:
@@ -97,7 +97,7 @@ class Heart:
             self._held.add(held)
             self._start()
             if self._wakes is None or self._wakes > held.next_beat:
-                self._changed.notify()  # it sleeps for longer than this lease allows
+                self._changed.notify()  # the thread sleeps for longer than this lease allows
 
     def _let_go(self, held: _Held) -> None:
         with self._changed:
@@ -105,10 +105,10 @@ class Heart:
 
     def stay_connected(self) -> None:
         """Keep a connection from now on, for as long as the process lives."""
-        self._line.keep()
+        self._connection.keep()
 
     def hurry(self, progress: Progress) -> None:
-        """There is something to write, perhaps sooner than the next beat."""
+        """Wake the thread where ``progress`` has a report to write before the next beat."""
         with self._changed:
             due = progress.due
             if due is not None and (self._wakes is None or self._wakes > due):
@@ -121,14 +121,14 @@ class Heart:
 
     def _run(self) -> None:
         while True:
-            renewable, telling = self._wait()
+            renewable, reporting = self._wait()
             if renewable:
                 self._beat(renewable)
-            if telling:
-                self._tell(telling)
+            if reporting:
+                self._report(reporting)
 
     def _wait(self) -> tuple[list[_Held], list[_Held]]:
-        """Sleep until a beat or a word is due; what to renew and to write then.
+        """Sleep until a beat or a report is due; returns the leases to renew and those to report for.
 
         The lock is never held across a statement.
         """
@@ -137,20 +137,20 @@ class Heart:
                 live = [held for held in self._held if not held.lost]
                 now = time.monotonic()
                 beat = min((held.next_beat for held in live), default=None)
-                words = {held: due for held in live if (due := held.progress.due) is not None}
-                telling = [held for held, due in words.items() if due <= now]
-                if telling or (beat is not None and beat <= now):
-                    return live if beat is not None and beat <= now else [], telling
-                self._wakes = min([*words.values(), *([] if beat is None else [beat])], default=None)
+                reports = {held: due for held in live if (due := held.progress.due) is not None}
+                reporting = [held for held, due in reports.items() if due <= now]
+                if reporting or (beat is not None and beat <= now):
+                    return live if beat is not None and beat <= now else [], reporting
+                self._wakes = min([*reports.values(), *([] if beat is None else [beat])], default=None)
                 self._changed.wait(None if self._wakes is None else self._wakes - now)
 
-    def _tell(self, due: list[_Held]) -> None:
-        """Write how far the bodies are. What the database does not take now is tried again later.
+    def _report(self, due: list[_Held]) -> None:
+        """Write progress reports; a report that the database does not take is written later.
 
-        Who has lost its key, or was cancelled, hears of it here before its next beat.
+        An attempt that has lost its key, or was cancelled, learns it here before its next beat.
         """
         try:
-            with self._line.store() as store:
+            with self._connection.store() as store:
                 for held in due:
                     if not held.progress.write(store, held.claim):
                         self._look(store, held)
@@ -173,7 +173,7 @@ class Heart:
                 self._after_failure(held, began)
 
     def _renew(self, due: list[_Held], began: float) -> None:
-        with self._line.store() as store:
+        with self._connection.store() as store:
             renewed = store.renew([held.claim for held in due])
             for held in due:
                 if held.claim.digest in renewed:
@@ -188,10 +188,10 @@ class Heart:
 
     @staticmethod
     def _was_lost(entry: Entry | None, held: _Held) -> bool:
-        """Taken by another, or gone.
+        """Whether another attempt has the key, or its row is gone.
 
-        A row that a completion has locked is not lost, nor is one that this claim itself has just
-        settled: a settlement keeps the token. Nor is one whose lease is over, while nobody has taken it.
+        The key is not lost while a completion locks the row, when this claim itself has just settled it (a
+        settlement keeps the token), or when the lease is over and nobody has taken the key.
         """
         if entry is None or entry.token != held.claim.token:
             return True
@@ -199,9 +199,9 @@ class Heart:
 
     @staticmethod
     def _after_failure(held: _Held, began: float) -> None:
-        """The database did not answer: beat again soon, also when the lease has run out.
+        """Plan another beat soon, since the database did not answer, also after the end of the lease.
 
-        Whoever comes back before another has taken the key still has it.
+        A lease that is renewed late still holds, unless another attempt has taken the key.
         """
         held.tried = began - held.claim.lease / BEATS_PER_LEASE + min(1.0, held.claim.lease / 12)
         if time.monotonic() >= held.deadline:
@@ -209,7 +209,7 @@ class Heart:
 
 
 _heart = Heart()
-#: Never let go: a driver would say goodbye on a connection that is the parent's.
+#: The parent's hearts, kept for ever: a driver would close the parent's connection when they are freed.
 _inherited: list[Heart] = []
 
 
@@ -221,10 +221,10 @@ def holding(
 
 
 def stay_connected() -> None:
-    """Let this process's heart keep a connection of its own, opened before any body can need it.
+    """Let this process's heart keep a connection of its own, opened before any body runs.
 
-    Where many bodies share a process (greenlets, threads), each with a connection of its own, they may take
-    all that the server has: the heart of them all would find none.
+    Many bodies in one process (greenlets, threads), each with a connection of its own, may take all that the
+    server has, and leave none for the heart.
     """
     _heart.stay_connected()
 
@@ -235,7 +235,7 @@ def hurry(progress: Progress) -> None:
 
 
 def _new_heart() -> None:
-    """Threads do not survive a fork, but the locks they held do: a child begins with a heart of its own."""
+    """Give a forked child a heart of its own: the parent's threads are gone, their locks are not."""
     global _heart  # noqa: PLW0603  one heart a process is the point
     _inherited.append(_heart)
     _heart = Heart()

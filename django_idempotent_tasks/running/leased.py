@@ -1,4 +1,4 @@
-"""Deliveries of leased tasks: the claim commits first, then the body runs under a lease."""
+"""Delivers a leased task: commits the claim first, then runs the body under a lease."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 
 class LeasedDelivery(Delivery):
-    """Claim, then run."""
+    """Claims the key, then runs the body."""
 
     def _claim_and_run(self, call: Call, owner: str) -> Any:
         if self.in_transaction and not self.request.is_eager:
@@ -30,13 +30,10 @@ class LeasedDelivery(Delivery):
             self.watch.begin()
             outcome = self._claim(call, owner)
             if isinstance(outcome, Claimed):
-                return self._run(outcome.claim)
+                return self._attempt(outcome.claim).run(self.args, self.kwargs)
             return self._answer(call, outcome)
         except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
             return self._struck(call, owner, error)
-
-    def _run(self, claim: Claim) -> Any:
-        return self._attempt(claim).run(self.args, self.kwargs)
 
     def _attempt(self, claim: Claim) -> LeasedAttempt:
         return LeasedAttempt(
@@ -44,7 +41,7 @@ class LeasedDelivery(Delivery):
         )
 
     def _claim(self, call: Call, owner: str) -> Outcome:
-        """Claim; a connection that had died is replaced once. The owner's name recognises a lost answer."""
+        """Claim, and once more on a new connection; by its owner id a claim recognises its own row."""
         try:
             return self.ledger.claim(call, owner=owner, first=self._first_step())
         except DatabaseError:
@@ -57,7 +54,7 @@ class LeasedDelivery(Delivery):
             self._store_is_down(error)
 
     def _struck(self, call: Call, owner: str, error: BaseException) -> Any:
-        """A signal struck. Whether it left a claim unsettled is read, not guessed; such a one is ended."""
+        """End the call that a signal struck: settle its claim, if the row shows an unsettled one."""
         if self.in_transaction:
             raise error
         is_polite = isinstance(error, SoftTimeLimitExceeded) and not self.request.is_eager
@@ -65,7 +62,7 @@ class LeasedDelivery(Delivery):
             self.ledger.store.connection.close()
             claim, doubt = self._unsettled(call, owner, is_polite=is_polite)
         except DatabaseError as problem:
-            if is_polite:  # its message would be acknowledged, and without a row the work be gone
+            if is_polite:  # Celery would acknowledge the message, and without a row the work be gone
                 self._store_is_down(problem)
             raise error from problem  # the lease runs out
         if claim is None:
@@ -75,9 +72,9 @@ class LeasedDelivery(Delivery):
         return attempt.end_by(error)
 
     def _unsettled(self, call: Call, owner: str, *, is_polite: bool) -> tuple[Claim | None, bool]:
-        """What a signal left unsettled, and whether it was inside ``external()``.
+        """The claim that a signal left unsettled, and whether it was inside ``external()``.
 
-        A key without a row is claimed to be ended, where the worker goes on and acknowledges the message.
+        After a soft time limit a key without a row is claimed, to be ended: Celery acknowledges the message.
         """
         entry = self.ledger.store.read(call.identity.digest, task_id=call.task_id)
         if entry is None and is_polite:

@@ -1,4 +1,4 @@
-"""Runs one leased claim: the heartbeat keeps the lease, the completion names its fencing token."""
+"""Runs one leased claim: the heartbeat renews the lease, the completion names the fencing token."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 
 class LeasedAttempt(Attempt):
-    """The run of a claim that others see, under a lease."""
+    """One run of a leased claim, which other processes see."""
 
     def __init__(
         self, task: Any, ledger: Ledger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
     ) -> None:
         settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
-        super().__init__(task, ledger, claim, settlement, in_caller_transaction=in_caller_transaction)
-        self.watch = watch
+        super().__init__(settlement, watch)
         self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
         self.steps = Steps(self)
@@ -53,7 +52,7 @@ class LeasedAttempt(Attempt):
                 if self.claim.grant.crashes >= self.ledger.policy.max_crashes:
                     self.bury()
                 try:
-                    with self._told(), entered(self), self._savepoint():
+                    with self._reported(), entered(self), self._savepoint():
                         value = self._body(args, kwargs)
                 except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
                     return self.ended_by(error)
@@ -67,22 +66,22 @@ class LeasedAttempt(Attempt):
         except Exception as error:
             if not (self.completed and self.in_caller_transaction):
                 raise
-            return self.ended_by(error)  # or its savepoint would take the completion back
+            return self.ended_by(error)  # raised, it would roll back the savepoint with the completion
 
     def _watched(self, args: Any, kwargs: Any) -> Any:
-        """Nothing is settled in a transaction that the body left open: nobody would commit it."""
+        """Run the body and close connections on which it left a transaction open: nobody would commit it."""
         try:
             value = self.task.idempotency_body(*args, **kwargs)
         except BaseException as error:
             left = self.watch.close()
-            if is_a(error, Ignore):  # it says that the work is done
+            if is_a(error, Ignore):  # the work is done, by the body's word
                 refuse(self.task.name, left)
             raise
         refuse(self.task.name, self.watch.close())
         return value
 
     def end_by(self, error: BaseException) -> Any:
-        """Settle a claim whose body was never started, because ``error`` struck inside the claim."""
+        """Settle a claim whose body was never started, because ``error`` struck during the claim."""
         try:
             self.ended_by(error)
         except LeaseLost:
@@ -92,19 +91,19 @@ class LeasedAttempt(Attempt):
         raise error
 
     def _held(self) -> AbstractContextManager[None]:
-        if self.in_caller_transaction:  # nobody else can see the claim: no lease to keep
+        if self.in_caller_transaction:  # no other process sees the claim: no lease to keep
             return nullcontext()
         return heartbeat.holding(self.claim, self._on_lost, self._on_doubt, self.progress)
 
     def report(self, done: float, total: float | None = None, note: str = "") -> None:
         """What ``.progress()`` does; in the caller's transaction nobody could see it before the end."""
-        self.progress.say(encode_progress(done, total, note))
+        self.progress.report(encode_progress(done, total, note))
         if not self.in_caller_transaction:
             heartbeat.hurry(self.progress)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """The last word of a body is written before its end is: where it failed is worth knowing."""
+    def _reported(self) -> Iterator[None]:
+        """Write a body's last progress report before its outcome, also when the body fails."""
         try:
             yield
         except Exception:
@@ -123,7 +122,7 @@ class LeasedAttempt(Attempt):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """What ``.external()`` does; the doubt stays until the claim is settled."""
+        """What ``.external()`` does; ``self.doubt`` stays set until the claim is settled."""
         if self.tells_lost():
             raise self.settlement.lost()
         if not self.ledger.policy.at_most_once:
@@ -134,17 +133,18 @@ class LeasedAttempt(Attempt):
         try:
             yield
         except BaseException as error:
-            if self._says_that_nothing_happened(error):
+            if self._is_without_effect(error):
                 self.doubt = before
             raise
 
     def _is_in_a_transaction(self) -> bool:
-        """Whether the body has one open, of Django's or by hand."""
+        """Whether the body has a transaction open, one of Django's or one begun by hand."""
         if self.in_caller_transaction:
             return False
         return self.ledger.store.connection.in_atomic_block or self.watch.is_by_hand(at_any_cost=True)
 
-    def _says_that_nothing_happened(self, error: BaseException) -> bool:
+    def _is_without_effect(self, error: BaseException) -> bool:
+        """Whether an error out of ``external()`` is a transient one: its effect has not happened."""
         cause = cause_of(error) if is_a(error, Retry) else error
         return cause is not None and self._category(cause) is Category.RETRYABLE
 
@@ -159,8 +159,8 @@ class LeasedAttempt(Attempt):
             raise self.settlement.lost()
         if self.watch.is_by_hand():
             msg = (
-                f"{self.task.name} called complete() where its connection commits nothing by itself, the"
-                " completion neither. First COMMIT what your own BEGIN began, or set_autocommit(True) again."
+                f"{self.task.name} called complete() in a transaction begun by hand, or without autocommit,"
+                " which commits nothing. First COMMIT what your own BEGIN began, or set_autocommit(True)."
             )
             raise OuterTransaction(msg)
         done, committing = Done(), False
@@ -171,7 +171,7 @@ class LeasedAttempt(Attempt):
                 committing = True
                 self.settlement.complete_once(done.result)
         except BaseException as error:
-            # It may be the answer to COMMIT that was lost, or a signal that struck inside it: the row knows.
+            # The answer to COMMIT may be lost, or a signal struck inside it: the row tells.
             unsure = committing and not is_a(error, LeaseLost)
             if not (unsure and self.settlement.is_completed()):
                 raise
@@ -189,21 +189,21 @@ class LeasedAttempt(Attempt):
             self.settlement.complete(value)
         elif self.doubt:
             self._failed(
-                ManualReview("It asked for a retry after external(), which could be repeated by it.")
+                ManualReview("The body asked for a retry after external(), which would repeat its effect.")
             )
         else:  # self.retry(throw=False)
             self.settle_captured()
         return value
 
     def _settle_error(self, error: BaseException) -> NoReturn:
-        """Who was told that its lease is over, and stops, has neither failed nor ended: it runs again."""
-        is_sent = self.replacement is not None  # the call that takes its place
+        """Run a call again that stopped because ``.lost`` was true: it has neither failed nor ended."""
+        is_sent = self.replacement is not None  # the replacement
         if self.gave_up and not is_sent and not is_a(error, LeaseLost, Retry, Reject):
             raise self.settlement.lost() from error
         super()._settle_error(error)
 
     def replace(self, sig: Any, send: Callable[[Any], Any]) -> Any:
-        """Send what takes this task's place, now: the key completes after it."""
+        """Send the replacement now, and complete the key after it."""
         if self.completed:
             msg = f"{self.task.name} called replace() after complete(): its key has a result already."
             raise RuntimeError(msg)
@@ -231,21 +231,21 @@ class LeasedAttempt(Attempt):
         self.doubted = doubted
 
     def tells_lost(self) -> bool:
-        """What ``.lost`` says. Who was told so stops, and must not be taken for one that has ended."""
+        """The value of ``.lost``; a body that has seen it true stops, which is no end of its work."""
         self.gave_up = self.gave_up or self.doubted
         return self.lost or self.gave_up
 
     def _give_up(self) -> None:
-        """Where nobody has taken the key after all, it is free; the message goes back."""
+        """Free the key, unless another attempt has taken it, and put the message back."""
         if self.doubt:
             self._failed(
-                ManualReview("Its lease was over after external(); what it did may not be repeated.")
+                ManualReview("The lease was over after external(), whose effect may not be repeated.")
             )
         self.settlement.postpone(wait=0)
         give_back(self.task, "Its lease was over while the ledger did not answer.")
 
     def _superseded(self) -> Any:
-        """The settlement was refused: what becomes of the message depends on who has the work now."""
+        """Answer the message of an attempt whose settlement was refused, by who has the work now."""
         if self.gave_up and not self.request.is_eager:
             with suppress(LeaseLost):
                 self._give_up()
@@ -262,10 +262,10 @@ class LeasedAttempt(Attempt):
                 come_back(self.task, seconds=succession.seconds)
             case Heir.LEDGER:
                 raise Ignore
-        return self._lost_row()
+        return self._put_back()
 
-    def _lost_row(self) -> NoReturn:
-        """Nobody has the work: the delivered message is what is left of it."""
-        reason = f"{self.task.name}: the ledger has lost its key's row, or has one of an earlier time."
+    def _put_back(self) -> NoReturn:
+        """Put the message back where nobody has the work: only the message is left of it."""
+        reason = f"{self.task.name}: its key's row is gone from the ledger, or is older than this attempt."
         logger.error("%s Its message goes back to the queue and is run again.", reason)
         give_back(self.task, reason)

@@ -18,11 +18,11 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 
 class Watch:
-    """Asks the drivers of this thread's connections what a body has left open on them.
+    """Asks the drivers of this thread's connections which transactions a body has left open.
 
-    What was open before the body is its caller's, and is left alone. But in a worker nobody opens a
-    transaction for a claim except by ``atomic()``: one that is open by hand on the ledger's connection was
-    left there by what ran before, nobody would commit the claim in it, and the connection is closed.
+    A transaction that was open before the body is the caller's, and is left alone. But in a worker only
+    ``atomic()`` opens a transaction around a claim: one that is open by hand on the ledger's connection was
+    left there by an earlier task, nobody would commit the claim in it, and the connection is closed.
     """
 
     def __init__(self, ledger: BaseDatabaseWrapper, *, is_eager: bool) -> None:
@@ -31,7 +31,7 @@ class Watch:
         self._before: set[str] = set()
 
     def begin(self) -> None:
-        """Note what is open now, before the claim."""
+        """Note, before the claim, on which connections a transaction is open."""
         sessions = {each.alias: session_of(each) for each in self._watched()}
         session = sessions.get(self._ledger.alias, Session.IDLE)
         if session is not Session.IDLE and not self._is_eager and not self._ledger.in_atomic_block:
@@ -41,9 +41,10 @@ class Watch:
         self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
 
     def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
-        """Whether the body takes care of the ledger's commits itself now: ``atomic()`` makes none then.
+        """Whether the body has begun a transaction on the ledger's connection by hand.
 
-        On MariaDB and MySQL, where it makes them after a BEGIN, that is seen ``at_any_cost``: a round trip.
+        ``atomic()`` commits nothing then. On MariaDB and MySQL it does after a BEGIN, which is seen only
+        ``at_any_cost``: a round trip.
         """
         connection = self._ledger
         if connection.alias in self._before or connection.in_atomic_block:
@@ -51,11 +52,11 @@ class Watch:
         return session_of(connection, at_any_cost=at_any_cost) is not Session.IDLE
 
     def leave(self, alias: str) -> None:
-        """Watch no longer what becomes of this database: a transaction is opened there for the body."""
+        """Leave this database alone from now on: the body runs in a transaction that we open there."""
         self._before.add(alias)
 
     def close(self) -> list[str]:
-        """Close what the ledger cannot trust any more; where a transaction was open, by alias."""
+        """Close each connection with an open transaction or an altered session; aliases of the former."""
         left = []
         for connection in self._watched():
             if connection.alias in self._before:
@@ -68,14 +69,14 @@ class Watch:
         return left
 
     def _watched(self) -> list[BaseDatabaseWrapper]:
-        """Eagerly only the ledger's: the others are the caller's."""
+        """Every connection of this thread; in eager mode the ledger's only, the others are the caller's."""
         if self._is_eager:
             return [self._ledger]
         return list(connections.all(initialized_only=True))
 
 
 def refuse(name: str, left: list[str]) -> None:
-    """Raise :class:`TransactionLeftOpen` where the body of the task ``name`` has left something open."""
+    """Raise :class:`TransactionLeftOpen` where the body of the task ``name`` has left a transaction open."""
     if left:
         raise TransactionLeftOpen(
             f"The body of {name} ended with a transaction open on the database {', '.join(map(repr, left))}:"
@@ -86,25 +87,25 @@ def refuse(name: str, left: list[str]) -> None:
 
 
 def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
-    """Roll back and close, and let Django forget the block that it believes to be in. Never raises.
+    """Roll back and close a connection, and let Django forget its ``atomic()`` block. Never raises.
 
-    ``connect()`` is what forgets it; it does so first, and may fail then.
+    Django's ``connect()`` forgets the block, before it connects, which may fail.
     """
-    with suppress(Exception):  # of the driver: the server rolls back what is closed, somewhat later
+    with suppress(Exception):  # of the driver: the server rolls back a closed connection a little later
         if session is Session.OPEN:
             connection.connection.rollback()
         if is_altered(connection) and connection.vendor == "postgresql":
-            connection.connection.close()  # or a pool would hand it on
+            connection.connection.close()  # or a pool would give the altered session to others
     drivers: Any = connection
     with suppress(DatabaseError, drivers.Database.Error):  # connect() raises the driver's own
         connection.close()
         if connection.in_atomic_block:
-            connection.connection = None  # it is closed, and mysqlclient bears no second close
+            connection.connection = None  # it is closed, and mysqlclient fails on a second close
             connection.connect()
 
 
 def close_left_open(name: str) -> None:
-    """After a task of a worker: hand no connection on whose next statement would not be committed."""
+    """After a worker's task close each connection whose next statement would not be committed."""
     for connection in connections.all(initialized_only=True):
         session = session_of(connection)
         if session is not Session.IDLE or is_altered(connection):
@@ -112,7 +113,7 @@ def close_left_open(name: str) -> None:
 
 
 def close_altered() -> None:
-    """Close each connection that a task has altered, so that no pool has it."""
+    """Close each connection that a task has altered, so that no pool gives it to others."""
     for connection in connections.all(initialized_only=True):
         if is_altered(connection):
             _let_go_of("A task", connection, session_of(connection, at_any_cost=False))

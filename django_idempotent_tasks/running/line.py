@@ -11,8 +11,8 @@ from django.db import Error as DatabaseError
 from ..ledger.stores import LedgerStore, get_store
 
 
-class Line:
-    """One user at a time. A kept connection that fails is closed, and the next beat opens another."""
+class HeartConnection:
+    """For one thread at a time. A kept connection that fails is closed, and the next beat opens another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,14 +21,14 @@ class Line:
         self._store: LedgerStore | None = None
 
     def keep(self) -> None:
-        """Open it now and keep it; where the database does not answer now, from the next beat on."""
+        """Open the connection and keep it; while the database does not answer, each beat tries again."""
         self._kept = True
         with suppress(DatabaseError), self.store():
             pass
 
     @contextmanager
     def store(self) -> Iterator[LedgerStore]:
-        """The ledger on it."""
+        """The store of the ledger on this connection."""
         if not self._kept:
             with get_store().side_connection() as store:
                 yield store
@@ -43,7 +43,7 @@ class Line:
     def _connected(self) -> LedgerStore:
         if self._store is None:
             self._store = self._open.enter_context(get_store().side_connection())
-            # Opened by the worker's first thread and used by the heart's.
+            # The worker's first thread opens the connection, and the heart's thread uses it.
             self._store.connection.inc_thread_sharing()
         return self._store
 

@@ -17,51 +17,51 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Seconds between two writes of an attempt, and after one that the database did not take.
+#: Seconds between two writes of an attempt, and after a write that the database did not take.
 PACE, PATIENCE = 1.0, 5.0
 
 
 class Progress:
-    """What one attempt says of itself. Said by the body, written by whoever comes to it; never raises."""
+    """The newest report of one attempt: the body sets it, the heartbeat or the body's thread writes it."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []  # told apart by identity: the same words may be said twice
-        self._written = self._said
+        self._newest: list[str] = []  # compared by identity: two reports may have the same text
+        self._written = self._newest
         self._free = Lock()
         self._earliest = 0.0
 
-    def say(self, text: str) -> None:
-        """The newest word; an older one that is not written yet is forgotten."""
-        self._said = [text]
+    def report(self, text: str) -> None:
+        """Keep the newest report; an older one that is not written yet is forgotten."""
+        self._newest = [text]
 
     @property
     def due(self) -> float | None:
-        """From when on (monotonic) there is something to write; None when there is nothing."""
-        return None if self._said is self._written else self._earliest
+        """When the newest report may be written (monotonic); None when there is none to write."""
+        return None if self._newest is self._written else self._earliest
 
     def put_off(self) -> None:
-        """The database is away."""
+        """Wait longer until the next write, since the database is away."""
         self._earliest = time.monotonic() + PATIENCE
 
     def write(self, store: LedgerStore, claim: Claim, *, wait: float = 0.0) -> bool:
-        """Write the newest word; False where ``claim`` has lost its key, or somebody has locked its row.
+        """Write the newest report; False where ``claim`` has lost its key, or another has locked its row.
 
-        Another thread that writes is waited for: an older word must not come after a newer one.
+        Waits for another thread that writes: an older report must not overwrite a newer one.
         """
         self._earliest = time.monotonic() + PACE
         if not self._free.acquire(timeout=wait):
             return True
         try:
-            said = self._said
-            if said is not self._written and not store.progress(claim, text=said[0]):
+            newest = self._newest
+            if newest is not self._written and not store.progress(claim, text=newest[0]):
                 return False
-            self._written = said
+            self._written = newest
             return True
         finally:
             self._free.release()
 
     def finish(self, store: LedgerStore, claim: Claim) -> None:
-        """Write, before the claim is settled, what the last second left over; a courtesy, so no error."""
+        """Write the last report before the claim is settled; a database error is only logged."""
         if self.due is None:
             return
         try:

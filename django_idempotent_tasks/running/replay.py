@@ -1,4 +1,4 @@
-"""The end that a call had, once more; and of one that was replaced, what took its place."""
+"""Returns or raises the recorded outcome of a finished key, or sends the replacement of a replaced call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ledger.encoding import decode_result
 from ..ledger.values import Answer, Claim
 from ..states import Reason
 
-#: So often may what takes a task's place be replaced in turn, before it is taken for a circle.
+#: How often a replacement may be replaced in turn, before that counts as a circle.
 DEEPEST = 50
 
 _GUARDED = "idempotency_policy"
@@ -38,35 +38,36 @@ def replay(task: Any, answer: Answer) -> Any:
 
 
 def ignored(task: Any, ignore: Ignore) -> Exception:
-    """What Celery has to see of a body that raised ``Ignore``: a chord would wait for its part for ever."""
+    """What Celery sees of a body that raised ``Ignore``: an error in a chord, which would wait for ever."""
     if task.request.chord is None:
         return ignore
     return ResultNotStored(f"{task.name} raised Ignore; its chord has no value of it.")
 
 
 def go_on(task: Any, text: str | None) -> Any:
-    """Let what took the place of a key's task take the place of this call as well; raises ``Ignore``.
+    """Send the replacement of a key's task in the place of this call too; raises ``Ignore``.
 
-    A leased task sends it before its own call completes: for that one it is not sent again.
+    A leased task sends the replacement before its own call completes: for that call it is not sent again.
     """
     kept = decode_result(text)
     is_own, nesting = kept["id"] == task.request.id, _nesting(task)
     if nesting > (kept["nesting"] if is_own else DEEPEST):
-        msg = f"{task.name} was replaced, and what took its place leads back to its own key."
+        msg = f"{task.name} was replaced, and its replacement leads back to its own key."
         raise RecordedError(msg)
     signature = kept["signature"]
     if is_own and (signature is None or task.idempotency_policy.mode == "leased"):
         raise Ignore
     if signature is None:
-        msg = f"{task.name} was replaced; what took its place was not stored."
+        msg = f"{task.name} was replaced; its replacement was not stored."
         raise ResultNotStored(msg)
     return Task.replace(task, task.app.signature(signature))
 
 
 def replacement_text(task: Any, sig: Any) -> tuple[str, bool]:
-    """What is about to take a task's place, as its row keeps it, and whether the signature is in it.
+    """A replacement as the row of the replaced task keeps it, and whether its signature is in the text.
 
-    It is not where a result or an argument may not be stored, or it is no JSON or above MAX_PAYLOAD.
+    The signature is left out where a result or an argument may not be stored, or it is not JSON, or above
+    MAX_PAYLOAD.
     """
     kept = {"id": task.request.id, "nesting": _nesting(task), "signature": None}
     if task.idempotency_policy.store_result and not any(
@@ -82,12 +83,12 @@ def replacement_text(task: Any, sig: Any) -> tuple[str, bool]:
 
 
 def check_replacement(task: Any, sig: Any, claim: Claim, *, in_place: bool) -> None:
-    """Raise RuntimeError for one that waits for the very key whose place it takes.
+    """Raise RuntimeError for a replacement that would wait for the key of the task that it replaces.
 
-    ``in_place`` is whether a call of that key itself may go on with the work, as a retry does.
+    ``in_place`` is whether the replacement itself may be a call of that key, which goes on as a retry does.
     """
     if any(_has_key(task, call, claim) for call in _calls(task, sig) if not (in_place and call is sig)):
-        msg = f"{task.name}: what takes its place has a call of its own key {task.idempotency.key!r} in it"
+        msg = f"{task.name}: its replacement has a call of its own key {task.idempotency.key!r} in it"
         raise RuntimeError(f"{msg}, which would wait for itself. Use another key there.")
 
 
@@ -118,6 +119,6 @@ def _has_key(task: Any, call: Any, claim: Claim) -> bool:
     stated = {name: options[name] for name in ("idempotency_key", "scope") if name in options}
     try:
         identity = task.idempotency_identity(call.get("args"), call.get("kwargs"), **stated)
-    except Exception:  # noqa: BLE001  arguments that are still to come; a key function may raise anything
+    except Exception:  # noqa: BLE001  arguments may be missing yet; a key function may raise anything
         return False
     return bool(identity.digest == claim.digest)

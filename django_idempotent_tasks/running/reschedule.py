@@ -36,9 +36,9 @@ def come_back(task: Any, *, seconds: float) -> NoReturn:
 
 
 def give_back(task: Any, reason: str) -> NoReturn:
-    """Put the delivered message back to its queue, to be delivered again at once.
+    """Put the delivered message back on its queue, to be delivered again at once.
 
-    A queue that counts deliveries would drop it one day, so there a copy takes its place.
+    A queue that counts deliveries would drop the message in the end: there a copy is sent instead.
     """
     if vars(task.request).get(DELIVERY_COUNT):
         try:
@@ -51,5 +51,5 @@ def give_back(task: Any, reason: str) -> NoReturn:
 
 
 def _send_copy(task: Any, *, countdown: float = 0) -> None:
-    """Returns once the broker has it: the delivered message is acknowledged then."""
+    """Send a copy; when this returns, the broker has it, and the delivered message may be acknowledged."""
     relay.replace(task.app, Message.of_request(task, task.request), countdown=countdown)

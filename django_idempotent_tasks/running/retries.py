@@ -1,4 +1,4 @@
-"""How long a retry waits: as the other side asks, or by the task's own Celery options."""
+"""Computes how long a retry waits: as a server's ``Retry-After`` asks, or by the task's Celery options."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from celery.utils.time import get_exponential_backoff_interval
 
 from ..errors.raised import is_shutdown
 
-#: Longest wait in seconds that is granted to another side's ``Retry-After``.
+#: Longest wait in seconds that a ``Retry-After`` gets.
 LONGEST_RETRY_AFTER = 6 * 3600.0
 
 
 def retry_after(error: BaseException | None, *, now: datetime) -> float:
-    """Seconds that the other side asked to wait (RFC 9110, 10.2.3); 0 where it did not, or not readably.
+    """Seconds that a server asked to wait (RFC 9110, 10.2.3); 0 where it did not, or cannot be read.
 
     Read from ``error.retry_after`` or the header of ``error.response``, in seconds or as a date.
     """
@@ -53,7 +53,7 @@ def _seconds(asked: Any, now: datetime) -> float:
 
 
 def retry_options(task: Any, retries: int) -> dict[str, Any]:
-    """What to ask ``Task.retry`` for: ``retry_kwargs``, and the delay as Celery's autoretry computes it."""
+    """Options for ``Task.retry``: ``retry_kwargs``, and the delay as Celery's autoretry computes it."""
     options = dict(getattr(task, "retry_kwargs", None) or {})
     factor = float(getattr(task, "retry_backoff", False))
     if factor:

@@ -1,4 +1,4 @@
-"""Ends a claim: written to the ledger first, whatever the database does meanwhile, published second."""
+"""Ends a claim: writes its outcome to the ledger, again while the database is away, then publishes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .reschedule import give_back
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: A way to end a claim in a ledger; False when it is no longer the owner's to end.
+#: Ends a claim in a ledger; False when the claim no longer owns its key.
 Verb = Callable[[Ledger, Claim], bool]
 
 _SETTLED = frozenset({State.SUCCEEDED, State.RETRY, State.FAILED, State.REVIEW})
@@ -49,11 +49,11 @@ class Settlement:
         self.ledger = ledger
         self.claim = claim
         self.in_caller_transaction = in_caller_transaction
-        #: Whether an end has been handed to the ledger: from then on what is raised is of that.
+        #: Whether an outcome was given to the ledger: whatever is raised from then on comes from there.
         self.began = False
 
     def complete_once(self, value: Any) -> None:
-        """Complete as a statement of the caller's own transaction: no second try."""
+        """Complete as one statement of the caller's own transaction, without a second try."""
         if not self._complete(value, Reason.DONE):
             raise self.lost()
 
@@ -76,28 +76,28 @@ class Settlement:
             self._publish(message, delay, stored=text is not None)
 
     def postpone(self, *, wait: int) -> None:
-        """RETRY without a message of ours: the delivered one goes back to its queue."""
+        """RETRY without a stored message: the delivered message goes back to its queue."""
         self._move(
             lambda ledger, claim: ledger.retry(claim, message=None, wait=wait, reason=Reason.RETRY_ASKED)
         )
 
     def release(self) -> None:
-        """The worker is told to stop: whoever gets the message next may claim at once.
+        """Give the key back when the worker is told to stop: the message's next delivery claims at once.
 
-        Should the message not come back, the sweeper sends it as soon as it would after a silent death.
+        If the message does not come back, the sweeper sends it as soon as after a silent death.
         """
         self.began = True
         try:
             self._prepare(0.0)
             self._carry(Ledger.release)
         except DatabaseError:
-            logger.warning("%s: not released at shutdown; its lease runs out", self.task.name)
+            logger.warning("%s: its key was not given back at shutdown; its lease runs out", self.task.name)
 
     def fail(self, error: BaseException, *, state: State, reason: Reason) -> None:
         """FAILED or REVIEW with the recorded error."""
-        failure, told = self._failure(error, reason), presentable(error)  # receivers read it as they like
+        failure, shown = self._failure(error, reason), presentable(error)  # receivers may read it in any way
         self._move(
-            lambda ledger, claim: ledger.fail(claim, told, failure=failure, state=state, reason=reason)
+            lambda ledger, claim: ledger.fail(claim, shown, failure=failure, state=state, reason=reason)
         )
 
     def _failure(self, error: BaseException, reason: Reason) -> Failure:
@@ -106,9 +106,9 @@ class Settlement:
         return masked(failure, self.secrets())
 
     def enter_external(self, *, aside: bool) -> None:
-        """Tell the ledger, before it begins, of an effect that must not be repeated.
+        """Mark the row before an effect that must not be repeated.
 
-        For good: a transaction that the body has open would take it back, and is left alone (``aside``).
+        ``aside`` uses another connection, since a rollback of the body's transaction would undo the mark.
         """
         entered = self._enter_aside() if aside else self.ledger.store.enter_external(self.claim)
         if not entered:
@@ -121,14 +121,14 @@ class Settlement:
         except OperationalError as error:
             msg = (
                 f"{self.task.name}: the ledger could not be told of external() beside the open transaction"
-                f" ({error}). Call it outside a transaction; on SQLite, which has one writer, you have to."
+                f" ({error}). Call it outside a transaction; on SQLite, which has one writer, you must."
             )
             raise OuterTransaction(msg) from error
 
     def is_completed(self) -> bool:
-        """Whether the row says that this claim completed: asked when the answer to COMMIT was lost.
+        """Whether the row shows that this claim completed; asked when the answer to COMMIT was lost.
 
-        On a new connection: a statement that a signal interrupted leaves the old one in use.
+        Reads on a new connection: on the old one a statement that a signal interrupted may still run.
         """
         if self.in_caller_transaction:
             return False
@@ -169,18 +169,18 @@ class Settlement:
         return self.ledger.complete(self.claim, result=text, reason=reason)
 
     def secrets(self) -> list[str]:
-        """What no record of this call may quote."""
+        """The values of sensitive arguments, which no record of this call may quote."""
         return sensitive_texts(self.ledger.policy, self.request.args, self.request.kwargs)
 
     def _move(self, verb: Verb) -> None:
         self._settle(lambda: self._carry(verb))
 
     def _carry(self, verb: Verb) -> bool:
-        """Carry a verb of the ledger out on the claim."""
+        """Apply a verb to the claim."""
         return verb(self.ledger, self.claim)
 
     def _settle(self, transition: Callable[[], bool]) -> None:
-        """Carry the transition out, again while the database is away or when a signal struck inside it."""
+        """Carry out the transition, again while the database is away or when a signal struck in it."""
         self.began = True
         deadline = time.monotonic() + self.claim.lease
         pause = 0.0
@@ -194,7 +194,7 @@ class Settlement:
                 if time.monotonic() > deadline:
                     self._give_up(error)
             except SoftTimeLimitExceeded:
-                logger.warning("%s: its soft time limit struck while it was settled", self.task.name)
+                logger.warning("%s: its soft time limit struck while its claim was settled", self.task.name)
             except (SystemExit, KeyboardInterrupt):
                 self._settle_at_shutdown(transition)
                 raise
@@ -203,29 +203,29 @@ class Settlement:
             pause = min(pause * 2 or 0.1, 2.0)
 
     def _prepare(self, pause: float) -> None:
-        """Before a further try wait, and use a new connection; also where a transaction was left open."""
+        """Open a new connection for a further try, after a pause, or where a transaction is left open."""
         if pause or self._is_left_open():
             self._reconnect()
             time.sleep(pause)
 
     def _is_left_open(self) -> bool:
-        """Whether a signal struck since the body ended: nothing would be committed any more."""
+        """Whether a signal since the body's end has left a transaction open: nothing would be committed."""
         if self.in_caller_transaction or self.request.is_eager:
             return False
         return self.ledger.store.session(at_any_cost=False) is not Session.IDLE
 
     def _carry_out(self, transition: Callable[[], bool], *, unsure: bool) -> None:
-        """One try. 0 rows after an error: the row may show an earlier try whose answer was lost."""
+        """Try once. After an error, 0 rows may mean that an earlier try succeeded and its answer was lost."""
         if not transition() and not (unsure and self._is_settled()):
             raise self.lost()
 
     def _settle_at_shutdown(self, transition: Callable[[], bool]) -> None:
-        """Once more and no longer: the message comes back, and finds the outcome or a lease that ends."""
+        """Try once more and no longer: the message comes back, to the outcome or to a lease that ends."""
         try:
             self._reconnect()
             transition()
         except DatabaseError:
-            logger.warning("%s: a shutdown struck while it was settled", self.task.name)
+            logger.warning("%s: a shutdown struck while its claim was settled", self.task.name)
 
     def _is_settled(self) -> bool:
         entry = self.row()
@@ -238,7 +238,7 @@ class Settlement:
         give_back(self.task, f"StoreDown: {msg}")
 
     def _reconnect(self) -> None:
-        """A kept connection that broke stays broken in autocommit: close it, the next statement opens one."""
+        """Close the connection; a broken one stays broken in autocommit. The next statement opens one."""
         let_go(self.ledger.store.connection, Session.UNREADY)
 
     def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
@@ -249,7 +249,7 @@ class Settlement:
                 relay.replace(self.task.app, message, countdown=delay)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
             logger.warning("%s: its retry was not sent (%r); the sweeper sends it", self.task.name, error)
-            if not stored:  # nobody else could send it: keep the delivered message
+            if not stored:  # no sweeper could send it: keep the delivered message
                 give_back(self.task, repr(error))
             self._send_failed()
 

@@ -37,7 +37,7 @@ class Detached:
 
     @contextmanager
     def external(self) -> Iterator[None]:
-        """Nothing to tell: a plain call has no key."""
+        """Do nothing: a plain call has no row to mark."""
         yield
 
     @contextmanager
@@ -54,5 +54,5 @@ class Detached:
         return value
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Nobody to tell; what a guarded run would refuse is refused."""
+        """Write nothing, but raise for a report that a guarded run would refuse."""
         encode_progress(done, total, note)

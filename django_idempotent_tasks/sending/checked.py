@@ -1,4 +1,4 @@
-"""Checks the options of a reserved sending, which would else fail after the commit where nobody sees it."""
+"""Checks the options of a reserved call, which would fail after the commit, where nobody sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..messages.address import moment
 
 
 def check_options(task: Any, options: Mapping[str, Any]) -> None:
-    """Raise :class:`ConfigurationError` that names the first sending option which no broker would take."""
+    """Raise :class:`ConfigurationError`, naming the first option with which no broker takes a message."""
     for name, problem_of in _CHECKS.items():
         value = options.get(name)
         problem = None if value is None else problem_of(value)
@@ -67,7 +67,7 @@ def _expires_problem(value: Any) -> str | None:
     return problem and f"{problem}, a datetime or its ISO text"
 
 
-#: What would otherwise fail where nobody sees it: after the commit, or in the sweeper, each time anew.
+#: A wrong value here would fail where nobody sees it: after the commit, and at each try of the sweeper.
 _CHECKS: dict[str, Callable[[Any], str | None]] = {
     "serializer": _serializer_problem,
     "compression": _compression_problem,

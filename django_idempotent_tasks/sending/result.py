@@ -1,4 +1,4 @@
-"""The result of a reserved call: it asks the ledger what the result backend does not know (any more)."""
+"""Celery's result of a reserved call, which asks the ledger where the result backend does not know."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
     duplicate = False
     #: The class of the task's own results, where that is not Celery's.
     kind: type[Any] = AsyncResult
-    #: The key's digest, where it is known: it finds the row of a call that took over another's.
+    #: The key's digest, where it is known: by it a call is found whose key another call took over.
     digest: UUID | None = None
     _cache: dict[str, Any] | None
     #: Whether the result backend answered when it was last asked.
@@ -77,15 +77,15 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
             raise
         except Exception:
             if self._cache is not None:
-                raise  # the task's own
-        # The result backend went away while it was asked.
+                raise  # the task's own error
+        # The result backend went away meanwhile.
         self._wait_for_the_ledger(deadline, interval)
         return super().get(timeout, propagate, interval, **kwargs)
 
     wait = get  # type: ignore[assignment]  # Celery's other name for it
 
     def revoke(self, *args: Any, **kwargs: Any) -> None:
-        """Revoke as Celery does, and cancel in the ledger, which outlives every worker's memory."""
+        """Revoke as Celery does, and cancel in the ledger, which remembers longer than any worker."""
         get_store().cancel_waiting([self.id], window=settings().redelivery_window)
         super().revoke(*args, **kwargs)
 
@@ -100,16 +100,16 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         }
 
     @property
-    def _is_told(self) -> bool:
-        """Whether the result backend knows of the call; of eager ones it does not, and warns who asks."""
+    def _has_backend(self) -> bool:
+        """Whether the result backend is worth asking: it has no eager calls, and warns when asked for one."""
         conf = self.app.conf
         is_kept = conf.task_store_eager_result or not conf.task_always_eager
         return is_kept and not isinstance(self.backend, DisabledBackend)
 
     def _known(self, deadline: float | None, interval: float, *, may_block: bool) -> dict[str, Any]:
-        """The answer of the backend or, if the work has ended, of the ledger: that is kept."""
+        """The backend's answer or, once the work has ended, the ledger's, which is kept."""
         meta = self._get_task_meta()
-        if not (self._is_told and self._answers) and not self.ignored:
+        if not (self._has_backend and self._answers) and not self.ignored:
             if not may_block:
                 assert_will_not_block()
             meta = self._wait_for_the_ledger(deadline, interval)
@@ -118,7 +118,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         return meta
 
     def _wait_for_the_ledger(self, deadline: float | None, interval: float) -> dict[str, Any]:
-        """Without a backend nobody is told when the work ends: look again and again."""
+        """Ask the ledger again and again: without a backend nothing announces the end of the work."""
         while (meta := self._get_task_meta())["status"] not in states.READY_STATES:
             if deadline is not None and time.monotonic() >= deadline:
                 raise CeleryTimeoutError("The operation timed out.")
@@ -129,7 +129,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         if self._cache is not None:
             return self._cache
         meta: dict[str, Any] = {"task_id": self.id, "status": states.PENDING, "result": None}
-        if self._is_told:
+        if self._has_backend:
             try:
                 meta = super()._get_task_meta()  # type: ignore[misc]  # not in the stubs
                 self._answers = True
@@ -137,7 +137,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
                 raise
             except Exception as error:  # noqa: BLE001  every backend has errors of its own
                 return self._without_the_backend(error)
-        if meta["status"] == states.REVOKED and meta["result"] is None:  # Celery could not raise that
+        if meta["status"] == states.REVOKED and meta["result"] is None:  # Celery cannot raise None
             self._cache = meta = {**meta, "result": TaskRevokedError("cancelled")}
         if meta["status"] in states.READY_STATES:
             return meta
@@ -147,7 +147,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         return known
 
     def _without_the_backend(self, error: Exception) -> dict[str, Any]:
-        """The ledger's answer; the backend's error where that does not know the call either."""
+        """The ledger's answer; raises the backend's error where the ledger does not know the call either."""
         self._answers = False
         try:
             known = self._from_ledger()
@@ -158,7 +158,7 @@ class AcceptedResult(AsyncResult):  # type: ignore[type-arg]  # generic in the s
         return known
 
     def _on_fulfilled(self, result: Any) -> Any:
-        """Let the backend forget that somebody waits; one that is away has forgotten."""
+        """Let the backend drop its subscription; a backend that is away has dropped it."""
         if not self._answers:
             return result
         return super()._on_fulfilled(result)  # type: ignore[misc]  # not in the stubs
@@ -223,7 +223,7 @@ def _restored(kind: type, args: tuple[Any, ...], digest: UUID | None) -> Any:
 
 
 def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | None:
-    """The row of an accepted call, or how it ended where its key belongs to a later call."""
+    """The row of an accepted call, or the record of its end where its key belongs to a later call."""
     row = rows.of_call(task_id)
     if row is None and digest is not None:
         row = rows.taken_over(task_id, digest=digest)
@@ -231,7 +231,7 @@ def _row(task_id: str, digest: UUID | None) -> IdempotencyKey | AnsweredCall | N
 
 
 def _value(task_id: str, text: str | None) -> Any:
-    """The stored result; what ``get`` raises where it cannot be read, as where it was not stored."""
+    """The stored result, or the ResultNotStored that ``get`` raises where it cannot be read."""
     try:
         return decode_result(text)
     except ResultNotStored as error:
@@ -239,6 +239,6 @@ def _value(task_id: str, text: str | None) -> Any:
 
 
 def _is_held(task_id: str) -> bool:
-    """Whether the message of this call waits for the open transaction of this thread to commit."""
+    """Whether this call's message waits for this thread's open transaction to commit."""
     hooks = connections[settings().database].run_on_commit
     return any(getattr(getattr(hook[1], "__self__", None), "held_call", None) == task_id for hook in hooks)

@@ -1,4 +1,4 @@
-"""What sending a reserving task does: the call is accepted here, or answered with the one that was."""
+"""Sends a call of a reserving task: reserves it, or answers with the call that holds the key."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from celery.result import AsyncResult
 
 from ..conf.options import Policy
 from ..exceptions import KeyReused
-from ..messages.message import HEADER
+from ..messages.header import Carried
 from ..messages.stamping import Send, stamp
 from .checked import check_options
-from .fallback import runs_here
-from .reservation import Reservation
+from .reservation import Reservation, runs_here
 from .submission import Submission
 
 
 def reserves(task: Any, policy: Policy) -> bool:
-    """Whether ``apply_async`` writes the call's row: the task says so, or the caller is to run it."""
+    """Whether ``apply_async`` writes the call's row: with ``reserve=True``, or while SYNC_FALLBACK is on."""
     if policy.reserve:
         return True
     return not (task.app.conf.task_always_eager or policy.sensitive) and runs_here()
@@ -28,22 +27,22 @@ def reserves(task: Any, policy: Policy) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """One call as it reached the guard, and ``send``: the ``apply_async`` behind it."""
+    """One call as it reached our ``apply_async``; ``send`` is the ``apply_async`` of the next class."""
 
     send: Send
     args: Any
     kwargs: Any
     task_id: str
+    own: Carried
     options: Mapping[str, Any]
 
 
 def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
     """``apply_async`` of a reserving task.
 
-    In a canvas nothing is refused: others wait for this message, so it is sent, and what it gets
-    is decided where it arrives. Else raises :class:`KeyReused`, and :class:`DuplicateTask` where
-    the task says so or nobody is known yet who has the key. The same task id again is no duplicate:
-    it gets its result.
+    In a canvas nothing is refused: others wait for this message, so it is sent, and the worker decides
+    what it gets. Else raises :class:`KeyReused`, and :class:`DuplicateTask` with ``on_duplicate="raise"``
+    or while the holder's id cannot be seen yet. The same task id again is no duplicate: it gets its result.
     """
     reservation = prepare(task, policy, sending)
     try:
@@ -67,7 +66,7 @@ def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
 
 
 def submit(task: Any, policy: Policy, sending: Sending) -> Submission:
-    """``submit``: what became of the call; a duplicate is recorded and never sent."""
+    """What ``submit()`` does: reserve the call; a duplicate is recorded and never sent."""
     reservation = prepare(task, policy, sending)
     submission = reservation.submit()
     if not submission.created and not reservation.was_accepted(submission):
@@ -76,12 +75,12 @@ def submit(task: Any, policy: Policy, sending: Sending) -> Submission:
 
 
 def prepare(task: Any, policy: Policy, sending: Sending) -> Reservation:
-    """The call, stamped, and checked more closely than Celery does: it may be sent much later.
+    """The call, stamped and checked more closely than by Celery, since it may be sent much later.
 
     Raises :class:`ConfigurationError` naming the option.
     """
-    # Before the project's classes see it, and what they made of it.
+    # Twice: before the project's classes see the options, and after they may have changed them.
     check_options(task, {**extract_exec_options(task), **sending.options})
     message = stamp(task, sending.send, sending.args, sending.kwargs, sending.task_id, sending.options)
     check_options(task, message.options)
-    return Reservation(task, policy, message, sending.options["headers"][HEADER])
+    return Reservation(task, policy, message, sending.own)

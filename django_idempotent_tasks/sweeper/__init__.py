@@ -1,5 +1,5 @@
-"""The ledger heals by itself: one leader frees expired leases, sends what is due, sums and prunes.
+"""The sweeper: one leading process frees expired leases, sends due messages, sums duplicates and prunes.
 
-Whatever is done to rows that nobody asked about comes in here, a bounded bite at a time. ``thread.py``
-says when; the other modules say what.
+Work on rows that no call and no person asks for belongs in here, a bounded bite at a time. ``thread.py``
+decides when; the other modules do the work.
 """

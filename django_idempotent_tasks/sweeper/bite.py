@@ -22,7 +22,7 @@ QUICK = 0.5
 
 @dataclass(slots=True)
 class Bite:
-    """At most ``most``, and at least 1."""
+    """The size of the next bite: at most ``most``, at least 1."""
 
     most: int
     size: int = field(init=False)
@@ -31,7 +31,7 @@ class Bite:
         self.size = self.most
 
     def take(self, work: Callable[[int], Taken]) -> Taken | None:
-        """What ``work`` makes of a bite; None where it took too long, and is to be tried again.
+        """Call ``work`` with the size; None where the database took too long: try again, with half as many.
 
         Raises what the database raises, also when a bite of 1 takes too long.
         """
@@ -47,7 +47,7 @@ class Bite:
         return done
 
     def halve(self, error: BaseException) -> bool:
-        """Take half of it the next time; False for another error, or where there is no half."""
+        """Halve the size if the error is a time-out; False for any other error, and at size 1."""
         if self.size <= 1 or not took_too_long(error):
             return False
         self.size //= 2

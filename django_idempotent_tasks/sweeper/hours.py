@@ -1,4 +1,4 @@
-"""Counts what became of the keys of each hour once it is over, so that charts need not read the keys."""
+"""Counts the keys of each past hour by how they ended, so that charts need not read the keys."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from datetime import datetime, timedelta
 
 from ..ledger.moments import database_now, shifted
 from ..ledger.stores import LedgerStore
-from ..models import HourlyCount
+from ..models import COUNTED, HourlyCount
 
 HOUR = timedelta(hours=1)
-#: Hours that are counted afterwards where nobody swept, and hours that one call counts.
+#: How many hours are counted after a time without a sweeper, and how many hours one call counts.
 BEHIND, BITE = 24, 6
-#: The task of the row that says that an hour was counted, also one in which nothing was made.
-COUNTED = ""
 
 
 def count_hours(store: LedgerStore) -> int:
-    """Count the hours that are over and not counted yet, a few a call; how many were counted.
+    """Count a few of the past hours that are not counted yet, and return how many.
 
-    The last hour that was counted before is counted once more then, so that what ended late is in it.
+    The hour that was counted last is counted once more, to include keys that ended after that.
     """
     last_full = shifted(_floor(database_now(store)), -HOUR)
     last = _last_counted(store)
@@ -35,7 +33,7 @@ def count_hours(store: LedgerStore) -> int:
 
 
 def _last_counted(store: LedgerStore) -> datetime | None:
-    """On the store's own connection, which no alias names."""
+    """The hour that was counted last, read on the store's own connection, which no alias names."""
     newest = HourlyCount.objects.filter(task=COUNTED).order_by("-hour").values_list("hour")[:1]
     compiler = newest.query.get_compiler(connection=store.connection)
     for (moment,) in compiler.results_iter():

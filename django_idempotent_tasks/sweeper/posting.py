@@ -13,9 +13,9 @@ from celery import Celery
 from django.db import Error as DatabaseError
 
 from ..conf import settings
+from ..ledger.orphans import LOOKS, fail_unsendable
 from ..ledger.stores import LedgerStore
 from ..ledger.stores.patience import took_too_long
-from ..ledger.unsendable import LOOKS, give_up
 from ..ledger.values import Due
 from ..messages.blame import Fault, fault_of
 from ..messages.bulk import Bulk
@@ -209,7 +209,7 @@ class _Post:
         """
         logger.error("%s cannot be sent: %r; it is given up after %d looks", row.task, error, LOOKS)
         if row.sends >= LOOKS - 1:
-            give_up(self.store, row, error)
+            fail_unsendable(self.store, row, error)
 
     def _connect(self) -> None:
         if self.connection.connected:

@@ -1,4 +1,4 @@
-"""Deletes what is past its time, in bounded bites that lock nobody out."""
+"""Deletes rows that are past their retention, in bounded bites that lock out no claim."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ BITE = 1000
 #: Seconds that hourly counts are kept.
 HOURLY_KEEP = 90 * 24 * 60 * 60
 
-#: Seconds that a cursor of beat is kept which nobody writes to and whose periodic task was deleted.
+#: Seconds that a cursor of beat is kept after its last write, once its periodic task was deleted.
 CURSOR_KEEP = 24 * 60 * 60
 
-#: Seconds between two looks for those.
+#: Seconds between two looks for such cursors.
 LOOK_EVERY = 60.0
 
 
 def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
-    """Delete at most ``bite`` rows of each kind; how many of each.
+    """Delete at most ``bite`` rows of each kind, and return how many of each.
 
-    Keys by the time that their end gave them, answers of replaced calls by ``REDELIVERY_WINDOW``,
-    summed duplicate attempts by ``RETENTION``, failed jobs and redrives that have ended by
-    ``DEAD_LETTER_RETENTION``, hourly counts by 90 days, cursors of deleted periodic tasks by a day.
+    Keys go at the time that was set when they ended, answers of replaced calls after
+    ``REDELIVERY_WINDOW``, summed duplicate attempts after ``RETENTION``, failed jobs and ended redrives
+    after ``DEAD_LETTER_RETENTION``, hourly counts after 90 days, cursors of deleted periodic tasks after one.
     """
     return {name: prune(bite) for name, prune in _kinds(store).items()}
 
 
 def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
-    """What deletes a bite of each kind."""
+    """For each kind of row the function that deletes a bite of it."""
 
     def of(state: State) -> Callable[[int], int]:
         return lambda bite: store.prune(state, bite=bite)
@@ -58,7 +58,7 @@ def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
 def gone_cursors(store: LedgerStore, *, bite: int) -> list[int]:
     """Cursors whose periodic task was deleted, as far as this ledger's database can tell.
 
-    Beat prunes them itself, but it may be that none of ours runs any more.
+    Beat prunes them itself, but perhaps no beat of this package runs any more.
     """
     entries = apps.get_model(BEAT_APP, "PeriodicTask") if apps.is_installed(BEAT_APP) else None
     if entries is None or router.db_for_write(entries) != store.connection.alias:
@@ -68,7 +68,7 @@ def gone_cursors(store: LedgerStore, *, bite: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What one bite did; ``pause``: seconds to leave to claims before the next one, where it ``goes_on``."""
+    """What one bite did, whether more may be left, and the seconds to leave to claims before the next."""
 
     deleted: int
     goes_on: bool
@@ -77,14 +77,14 @@ class Tidied:
 
 @dataclass(slots=True)
 class Tidying:
-    """Sums duplicates and deletes what is past its time, bite by bite; only what was found full goes on."""
+    """Sums duplicates and deletes old rows, bite by bite; a kind goes on as long as its bites are full."""
 
     _bites: dict[str, Bite] = field(default_factory=dict)
     _full: set[str] | None = None
     _look_at: float = 0.0
 
     def go_on(self, store: LedgerStore) -> Tidied:
-        """One bite of each kind, or of those that the last one found full. May raise a DatabaseError."""
+        """Do one bite of each kind, or of the kinds whose last bite was full. May raise a DatabaseError."""
         began = time.monotonic()
         kinds = {"summed": lambda bite: store.sum_duplicates(bite=bite), **_kinds(store)}
         full: set[str] = set()
@@ -97,7 +97,7 @@ class Tidying:
         return Tidied(deleted, bool(full), time.monotonic() - began)
 
     def _is_due(self, name: str) -> bool:
-        """The look for cursors reads all of them, and is taken now and then."""
+        """Whether to look for rows of this kind now: a look for cursors reads all cursors, and is rarer."""
         if name != "cursors":
             return True
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Redrives of many dead letters, as the sweeper carries them out: a bite of each at a time."""
+"""Carries out redrive operations, each of which redrives many dead letters, one bite at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: Keys that one bite redrives.
 BITE = 200
-#: Seconds of its rate that an operation may catch up on at once: after a pause it does not storm.
+#: How many seconds' worth of its rate an operation may redrive at once after a pause.
 CATCH_UP = 10
 #: The smallest difference of two times; databases keep them to that or to less.
 TICK = timedelta(microseconds=1)
@@ -45,61 +45,61 @@ BUDGET = 8 * 1024 * 1024
 _budget = Bite(BUDGET)
 
 
-class Carried(NamedTuple):
-    """How many keys a bite looked at, and whether the next one may be taken at once."""
+class Redriven(NamedTuple):
+    """How many keys a bite looked at, and whether the next bite may follow at once."""
 
     looked: int
     goes_on: bool = False
 
 
 def carry_on(store: LedgerStore) -> int:
-    """One bite of every running operation, on the store's own connection; how many keys were looked at."""
-    return sum(each.looked for each in carried(store))
+    """Do one bite of every running operation, and return how many keys were looked at."""
+    return sum(each.looked for each in carry_out(store))
 
 
-def carried(store: LedgerStore) -> list[Carried]:
-    """One bite of every running operation, on the store's own connection."""
+def carry_out(store: LedgerStore) -> list[Redriven]:
+    """Do one bite of every running operation, on the store's own connection."""
     running = RedriveOperation.objects.filter(state=OperationState.RUNNING).order_by("id")
-    return [_guarded(store, operation) for operation in read_on(store, running, _OPERATION)]
+    return [_guarded_bite(store, operation) for operation in read_on(store, running, _OPERATION)]
 
 
-def _guarded(store: LedgerStore, operation: RedriveOperation) -> Carried:
-    """One bite; an operation that fails keeps the sweeper neither from the others nor from its own work."""
+def _guarded_bite(store: LedgerStore, operation: RedriveOperation) -> Redriven:
+    """Do one bite; where it fails, the other operations and the sweep itself go on."""
     try:
         return _bite(store, operation)
     except DatabaseError as error:
         if _budget.halve(error):
-            return Carried(0, goes_on=True)
+            return Redriven(0, goes_on=True)
         logger.warning("Redrive operation %d waits for the next sweep: %r", operation.pk, error)
     except Exception:
         logger.exception("Redrive operation %d cannot be carried out; it is stopped", operation.pk)
         store.stop_redrive(operation.pk, by="sweeper")
-    return Carried(0)
+    return Redriven(0)
 
 
-def _bite(store: LedgerStore, operation: RedriveOperation) -> Carried:
+def _bite(store: LedgerStore, operation: RedriveOperation) -> Redriven:
     most = _allowance(operation, now=database_now(store))
     if most <= 0:
-        return Carried(0)
+        return Redriven(0)
     found = _next(store, operation, Selection.decode(operation.selection), most)
     rows = _with_messages(store, found)
     is_last = len(rows) == len(found) < most
     try:
         with store.together():
-            # Locks the operation: beside another sweeper's bite its keys would be passed over as held.
+            # Locks the operation: else another sweeper's bite would skip the keys that this one locks.
             _advance(store, operation, RedriveBite(_seen(operation), 0, 0, None, None, None, is_last=False))
-            done = [row for row in rows if _redriven(store, row)]
+            done = [row for row in rows if _redrive(store, row)]
             _advance(store, operation, _progress(operation, rows, done, is_last=is_last))
     except _Overtaken:
-        return Carried(0)
+        return Redriven(0)
     _pace.spent(operation.pk, len(rows))
     for row in done:
-        dead_letters.tell(row, by=operation.created_by, using=None)
-    return Carried(len(rows), goes_on=not is_last and operation.rate is None)
+        dead_letters.announce_redriven(row, by=operation.created_by, using=None)
+    return Redriven(len(rows), goes_on=not is_last and operation.rate is None)
 
 
 class _Overtaken(Exception):
-    pass
+    """Another sweeper has carried the operation on meanwhile, or a person has stopped it."""
 
 
 def _advance(store: LedgerStore, operation: RedriveOperation, bite: RedriveBite) -> None:
@@ -115,13 +115,13 @@ def _allowance(operation: RedriveOperation, *, now: datetime) -> int:
 
 
 class _Pace:
-    """What each operation may look at now, by the time that this process has carried it out."""
+    """How many keys each operation may look at now, by its rate and the time since this process last did."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[datetime, float]] = {}
 
     def allowed(self, operation: int, rate: int, *, now: datetime) -> int:
-        """A second's worth at the first look; then what the time since the last one gives."""
+        """One second's worth at the first look, then the rate times the seconds since the last look."""
         looked, left = self._left.get(operation, (now, float(rate)))
         gained = rate * max((now - looked).total_seconds(), 0.0)
         left = min(left + gained, float(rate * CATCH_UP))
@@ -129,7 +129,7 @@ class _Pace:
         return int(left)
 
     def spent(self, operation: int, keys: int) -> None:
-        """Take what was looked at off."""
+        """Subtract the keys that a bite has looked at."""
         if operation in self._left:
             looked, left = self._left[operation]
             self._left[operation] = (looked, left - keys)
@@ -145,8 +145,8 @@ def _seen(operation: RedriveOperation) -> int:
 def _next(
     store: LedgerStore, operation: RedriveOperation, selection: Selection, most: int
 ) -> list[IdempotencyKey]:
-    """What follows the last bite, of what had ended when the operation was made."""
-    # Never "equal": SQLite has times to milliseconds, as text, and Django asks for microseconds.
+    """The dead letters after those of the last bite, among those that had ended when the operation began."""
+    # Compares by a range, never by equality: SQLite stores milliseconds, as text, and Django asks for more.
     ended_by = shifted(operation.created_at, TICK)
     found = selection.query(store.connection.alias).filter(finished_at__lt=ended_by)
     if operation.last_signature is not None and operation.last_at is not None:
@@ -177,8 +177,8 @@ def _with_messages(store: LedgerStore, found: list[IdempotencyKey]) -> list[Idem
     return rows
 
 
-def _redriven(store: LedgerStore, row: IdempotencyKey) -> bool:
-    text = dead_letters.anew(row)
+def _redrive(store: LedgerStore, row: IdempotencyKey) -> bool:
+    text = dead_letters.redrive_message(row)
     return text is not None and store.redrive(row.digest, token=row.token, message=text, waits=False)
 
 

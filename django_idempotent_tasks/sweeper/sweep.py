@@ -1,4 +1,4 @@
-"""A sweep, bite by bite: it frees expired leases and sends again what is due."""
+"""Frees expired leases and sends due messages again, one bite at a time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from datetime import datetime
 
 from celery import Celery
 
-from ..conf import settings
-from ..ledger import doubted
+from ..ledger import orphans
 from ..ledger.moments import database_now
 from ..ledger.stores import LedgerStore
 from ..ledger.stores.upkeep import LONGEST
 from ..ledger.values import Due
-from ..states import State
 from .bite import Bite
 from .posting import BUDGET, post
-from .redrives import carried
+from .redrives import carry_out
 
 #: Rows of one state that one statement moves.
 BITE = 200
@@ -26,10 +24,10 @@ SUM_BITE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one bite did: the rows that it took, those of them that could not be sent, messages sent.
+    """What one bite did: the rows that it took, the rows that could not be sent, and how many were sent.
 
-    ``redriven`` is how many dead letters were looked at for redrive operations; ``goes_on`` whether
-    another bite may find something, which rows that could not be sent do not decide.
+    ``redriven`` is how many dead letters were looked at for redrive operations; ``goes_on`` is whether
+    another bite may find more; rows that could not be sent do not count for that.
     """
 
     rows: list[Due]
@@ -41,9 +39,9 @@ class Swept:
 
 @dataclass(slots=True)
 class Sweep:
-    """The bites of one sweep. It takes what was due when it began, so that it ends.
+    """One sweep. It takes only rows that were due when it began, so that it ends.
 
-    What one bite has no time to send is sent by the next, perhaps on other connections.
+    The next bite sends what a bite has no time to send, perhaps on other connections.
     """
 
     app: Celery
@@ -53,13 +51,13 @@ class Sweep:
     _left: list[Due] = field(default_factory=list)
 
     def go_on(self, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
-        """One bite. Raises what the database raises.
+        """Do one bite. Raises what the database raises.
 
         ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
         """
         if self._until is None:
             self._until = database_now(store)
-        redriven = carried(store)
+        redriven = carry_out(store)
         size = self.bite.size
         rows, self._left = self._left, []
         taken = [] if rows else self.bite.take(lambda size: self._taken(store, size, calm))
@@ -74,31 +72,27 @@ class Sweep:
 
     @property
     def has_left(self) -> bool:
-        """Whether it has taken rows that it has not sent."""
+        """Whether the sweep has taken rows that it has not sent yet."""
         return bool(self._left)
 
     def give_back(self, store: LedgerStore) -> None:
-        """End before everything is sent: what is left is due at once."""
+        """End the sweep early: the rows that it has not sent are due at once."""
         left, self._left = self._left, []
         for row in left:
             store.send_failed(row.digest, token=row.token)
 
     def _taken(self, store: LedgerStore, size: int, calm: int) -> list[Due]:
-        rows = store.sweep(bite=size, republish=settings().republish_after, calm=calm, until=self._until)
-        for row in rows:  # at once: no later sweep takes these rows, should anything below fail
-            if row.state is State.REVIEW:
-                doubted.tell(store, row.digest)
-        return rows
+        return orphans.sweep(store, bite=size, calm=calm, until=self._until)
 
 
 def sweep_once(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> int:
-    """Free and send one bite; how many rows need no further look now. Raises what the database raises."""
+    """Do one bite, and return how many rows need no more work now. Raises what the database raises."""
     swept = sweep_bite(app, store, calm=calm)
     return swept.redriven + len(swept.rows) - len(swept.unsent)
 
 
 def sweep_bite(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
-    """Free, send and sum one bite; what it has no time for is due at once.
+    """Free, send and sum one bite; rows that it has no time to send are due at once.
 
     Raises what the database raises.
     """

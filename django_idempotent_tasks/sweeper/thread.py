@@ -1,4 +1,4 @@
-"""The thread that leads and sweeps: the ledger heals without any message arriving."""
+"""The sweeper's thread: tries to lead and then sweeps every 5 seconds, whether messages arrive or not."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .sweep import BITE, Sweep, Swept
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: The duty's lease and pace in seconds.
+#: In seconds: the lease of the lead, between two tries to lead, between two sweeps, between two looks.
 LEADER_LEASE = 10
 POLL = 3.0
 INTERVAL = 5.0
 TICK = 0.5
-#: Seconds after which a sweep goes on only once the lead was renewed, and for which it deletes.
+#: Seconds that sending may take before the lead is renewed, and that deleting may take.
 SWEEP_TIME = 2.5
 TIDY_TIME = 2.5
-#: Seconds between two looks for an hour that is over and not counted.
+#: Seconds between two looks for a past hour that is not counted.
 COUNT_EVERY = 60.0
 
 # Taken by every bite and by every fork, so that no child inherits a connection in use.
@@ -44,11 +44,11 @@ os.register_at_fork(
 
 
 class Sweeper:
-    """The thread in a worker's parent process, or a process of its own: any number may run, one leads.
+    """Runs in a thread of a worker's parent process, or in its own process: any number may run, one leads.
 
-    ``database`` is the alias of the ledger; by default what the settings say. While ``may_lead`` says no
-    it does not lead, and gives back a lead that it has: a worker that takes no messages any more, or
-    hangs in its shutdown, leaves the duty to another one.
+    ``database`` is the ledger's alias, by default the one in the settings. While ``may_lead`` returns False
+    the sweeper does not lead, and resigns if it does: a worker that takes no messages any more, or hangs
+    in its shutdown, leaves the duty to another.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class Sweeper:
         self._thread = threading.Thread(target=self._run, name="idempotent-sweeper", daemon=True)
 
     def start(self) -> None:
-        """Begin; needs neither database nor broker yet."""
+        """Start the thread, which needs neither database nor broker yet."""
         self._thread.start()
 
     def stop(self, *, timeout: float = 3.0) -> None:
-        """End, and resign at once so that another worker need not wait for the lease."""
+        """Stop the thread, and resign at once so that no other worker has to wait for the lease."""
         self.end()
         self._thread.join(timeout)
         self._resign()
 
     def run(self) -> None:
-        """Lead and sweep in the calling thread until another one calls :meth:`end`; then resign."""
+        """Lead and sweep in the calling thread until another thread calls :meth:`end`; then resign."""
         try:
             self._run()
         finally:
             self._resign()
 
     def end(self) -> None:
-        """Ask it to end, without waiting. Not from a signal handler of the thread that runs it."""
+        """Ask the sweeper to end, without waiting. Not for a signal handler of the thread that sweeps."""
         self._stopped.set()
 
     def _resign(self) -> None:
@@ -105,17 +105,17 @@ class Sweeper:
                 sweep = now if behind else now + INTERVAL
 
     def _lead(self) -> bool:
-        led = bool(self._guarded(self._asked_to_lead))
+        led = bool(self._guarded(self._try_to_lead))
         if led and not self._leads:
             signals.leader_changed.send_robust(sender=None, name=SWEEPER, holder=self.holder)
         return led
 
-    def _asked_to_lead(self, store: LedgerStore) -> bool:
-        outage.note(store)  # who stands by or may not lead as well: neither is an outage of the ledger
+    def _try_to_lead(self, store: LedgerStore) -> bool:
+        outage.note(store)  # also where this sweeper does not lead: that is no outage of the ledger
         return self.may_lead() and store.lead(SWEEPER, holder=self.holder, lease=LEADER_LEASE)
 
     def _sweep(self) -> bool:
-        """Sweep, tidy up and count; whether more was left than the time allows."""
+        """Free, send, delete and count; True if there was more to do than time."""
         behind = self._free_and_send()
         behind |= self._tidy()
         if time.monotonic() >= self._count_at:
@@ -134,7 +134,7 @@ class Sweeper:
         return goes_on
 
     def _tidy(self) -> bool:
-        """Delete for at most half of the time: claims beside it have the other half."""
+        """Delete for at most half of the time, and leave the other half to claims."""
         tidying, end = self._tidying, time.monotonic() + TIDY_TIME
         while not self._stopped.is_set():
             done = self._guarded(tidying.go_on)
@@ -146,7 +146,7 @@ class Sweeper:
         return True
 
     def _guarded(self, work: object) -> object:
-        """One bite: on a connection that lives as long as it, under the lock that a fork takes."""
+        """Do one bite on a connection of its own, under the lock that a fork takes; log errors."""
         with _bite_lock:
             try:
                 with get_store(self.database).side_connection() as store:

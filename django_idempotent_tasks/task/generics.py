@@ -1,4 +1,4 @@
-"""What a task's body takes and returns, for type checkers; both are anything where nobody says so."""
+"""Type variables for what a task's body takes and returns; both default to anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from celery import Task
 
 if TYPE_CHECKING:
-    # Type checkers know this module without an installation; before Python 3.13 typing has no defaults.
+    # Type checkers know typing_extensions uninstalled; before Python 3.13 typing has no defaults.
     from typing_extensions import ParamSpec, TypeVar
 
     P = ParamSpec("P", default=...)
@@ -19,5 +19,5 @@ else:
     P = ParamSpec("P")
     R_co = TypeVar("R_co", covariant=True)
 
-    if not hasattr(Task, "__class_getitem__"):  # Celery 5.6; from 5.7 on it has this very line
+    if not hasattr(Task, "__class_getitem__"):  # Celery 5.6; from 5.7 on Celery itself has this line
         Task.__class_getitem__ = classmethod(GenericAlias)

@@ -1,4 +1,4 @@
-"""Which tasks are guarded, and what stands between Celery and the guard in a task's classes."""
+"""Tells which tasks are guarded, and which classes and methods may come between Celery and the guard."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNREAD = ConfigurationError(
     "its options were never read: an on_bound() of its own must call super().on_bound(app)."
 )
 
-#: Methods of ours that a class in front may extend, but must call.
+#: Methods of ours that a class before the mixin may extend, but must call.
 EXTENDABLE = ("__call__", "on_bound", "apply_async", "apply", "delay_on_commit", "apply_async_on_commit")
 
-#: Keywords of celery-once and celery-singleton, which on our class would be attributes of any kind.
+#: Options of celery-once and celery-singleton, which our class would take for plain attributes.
 OF_OTHERS = ("once", "unique_on", "raise_on_duplicate", "lock_expiry")
 
 #: How many helper methods deep a call of ours is looked for.
@@ -27,9 +27,9 @@ _DEPTH = 3
 
 
 def is_guarded(task: type, app: Celery, ours: type) -> bool:
-    """With ``Celery(task_cls=...)`` only tasks that set an option are guarded, and Celery's own never.
+    """Whether a task is guarded: with ``Celery(task_cls=...)`` only if it sets an option; Celery's own never.
 
-    What the app's own class sets are defaults, as is what an annotation sets on every task.
+    Options that the app's class or an annotation sets for every task are defaults, and do not count.
     """
     if str(getattr(task, "name", "")).startswith("celery."):
         return False
@@ -38,7 +38,7 @@ def is_guarded(task: type, app: Celery, ours: type) -> bool:
 
 
 def unset_late_acks(task: Any, app: Celery) -> None:
-    """An unguarded task keeps the project's own acknowledgement settings."""
+    """Give an unguarded task the project's own acknowledgement settings back."""
     for name, default in (
         ("acks_late", app.conf.task_acks_late),
         ("reject_on_worker_lost", app.conf.task_reject_on_worker_lost),
@@ -48,14 +48,14 @@ def unset_late_acks(task: Any, app: Celery) -> None:
 
 
 def forgotten_options(task: type, app: Celery) -> list[str]:
-    """Options of ours on a task that has not our class: they do nothing there."""
+    """Options of ours on a task without our class, where they do nothing."""
     if str(getattr(task, "name", "")).startswith("celery."):
         return []
     return _set_by_itself(task, app)
 
 
 def left_over(task: type) -> list[str]:
-    """What a guarded task still says to celery-once or celery-singleton, whose class it has no longer."""
+    """Options of celery-once or celery-singleton on a guarded task that no longer has their class."""
     if any(kind.__module__.startswith(("celery_once", "celery_singleton")) for kind in task.__mro__):
         return []
     return [name for name in OF_OTHERS if hasattr(task, name)]
@@ -67,7 +67,7 @@ def _set_by_itself(task: type, app: Celery) -> list[str]:
 
 
 def _for_every_task(app: Celery, name: str) -> Any:
-    """What ``task_annotations["*"]`` sets; the last one counts, as in Celery."""
+    """The value that ``task_annotations["*"]`` sets; the last annotation counts, as in Celery."""
     found = NOT_GIVEN
     annotations: Any = app.annotations
     for annotation in annotations:
@@ -76,7 +76,7 @@ def _for_every_task(app: Celery, name: str) -> Any:
 
 
 def has_calls_behind(task: type, ours: type) -> bool:
-    """Whether a class behind ours puts something around every call, by a ``__call__`` of its own."""
+    """Whether a class behind ours wraps every call by a ``__call__`` of its own."""
     behind = task.__mro__[task.__mro__.index(ours) + 1 :]
     return next(kind for kind in behind if "__call__" in vars(kind)) is not Task
 
@@ -96,9 +96,9 @@ def left_out(task: type) -> Iterator[tuple[type, str]]:
 
 
 def _calls(method: Any, name: str, helpers: Mapping[str, Any], depth: int) -> bool:
-    """Whether a method, what it wraps or a helper that it uses says super() or our name.
+    """Whether a method, a function that it wraps or a helper that it uses names super() or our method.
 
-    True for what cannot be read.
+    True where the code cannot be read.
     """
     function = getattr(method, "__func__", method)
     code = getattr(function, "__code__", None)
@@ -117,7 +117,7 @@ def _calls(method: Any, name: str, helpers: Mapping[str, Any], depth: int) -> bo
 
 
 def _is_ours(function: Any, name: str) -> bool:
-    """Whether a wrapper has hold of our very method, as monitoring tools leave it behind."""
+    """Whether a wrapper, such as a monitoring tool's, holds our own method."""
     home, called = getattr(function, "__module__", ""), getattr(function, "__name__", "")
     return bool(home == f"{__package__}.mixin" and called == name)
 

@@ -1,8 +1,8 @@
-"""What a task's calls are called: their identity, computed here or carried by their headers."""
+"""Gives a task's calls their identity: computed from the arguments, or read from the headers."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from celery.utils import uuid
 
@@ -12,11 +12,19 @@ from ..exceptions import ConfigurationError, InvalidKey
 from ..identity.arguments import check_given
 from ..identity.key import Identity, identify
 from ..identity.rules import UNSET
-from ..messages.header import HEADER, carried, task_id_problem, to_header
+from ..messages.header import HEADER, Carried, carried, task_id_problem, to_header
+
+
+class Identified(NamedTuple):
+    """A call's identity, and the headers that carry it; ``is_copy``: they carried it before."""
+
+    own: Carried
+    headers: dict[str, Any]
+    is_copy: bool
 
 
 class IdentifiedTask:
-    """Part of the mixin."""
+    """Part of the mixin: gives every call its task id and its identity."""
 
     name: str
     idempotency_error: ClassVar[ConfigurationError | None]
@@ -50,11 +58,8 @@ class IdentifiedTask:
         dump = getattr(self, "_dump_pydantic_arguments", None)
         return dump(args, kwargs) if dump is not None else (args, kwargs)
 
-    def _carries_identity(self, headers: dict[str, Any] | None, task_id: str) -> bool:
-        return carried(headers, task_name=self.name, task_id=task_id) is not None
-
     def _id_of(self, task_id: Any) -> str:
-        """The id of a call that is sent; raises InvalidKey for one that the ledger cannot name."""
+        """The task id of a call that is sent; raises InvalidKey for one that the ledger cannot hold."""
         task_id = task_id or uuid()
         problem = task_id_problem(task_id)
         if problem is not None:
@@ -71,15 +76,17 @@ class IdentifiedTask:
         key: object,
         scope: object,
         in_canvas: bool = False,  # noqa: FBT001, FBT002
-    ) -> dict[str, Any]:
-        """The headers with this call's identity: the one they carry (a retry, a copy), or computed here."""
+    ) -> Identified:
+        """This call's identity: the one that its headers carry (a retry, a copy), or computed here."""
         check_given(args, kwargs, task=self.name)
         own = carried(headers, task_name=self.name, task_id=task_id)
-        if own is not None:
-            return {**(headers or {}), HEADER: own.header}
-        identity = self.idempotency_identity(args, kwargs, task_id=task_id, idempotency_key=key, scope=scope)
-        header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
-        return {**(headers or {}), HEADER: header}
+        is_copy = own is not None
+        if own is None:
+            named = {"idempotency_key": key, "scope": scope}
+            identity = self.idempotency_identity(args, kwargs, task_id=task_id, **named)
+            header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
+            own = Carried(identity, header)
+        return Identified(own, {**(headers or {}), HEADER: own.header}, is_copy)
 
     def _policy(self) -> Policy:
         if self.idempotency_error is not None:

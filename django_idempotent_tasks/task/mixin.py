@@ -15,17 +15,17 @@ from ..errors.raised import anew
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
 from ..messages.masking import masked_reprs
-from ..messages.message import HEADER
-from ..messages.stamping import Passage
+from ..messages.stamping import Passage, Send
 from ..running import handlers
 from ..running.context import Idempotency, active
 from ..running.unguarded import Detached
 from .canvas import is_applied_by_a_canvas, sends_a_canvas
 from .generics import P, R_co
 from .guard import UNREAD, has_calls_behind, is_guarded, unset_late_acks
+from .identified import Identified
 from .submitting import SubmittedTask
 
-#: The request whose body is about to be entered, through the ``__call__`` of a class behind ours.
+#: The request whose body the ``__call__`` of a class behind ours is about to call.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
@@ -58,7 +58,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
-                handlers.put_in_place(cls)
+                handlers.wrap_hooks(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
         if not cls.idempotency_guarded:
@@ -74,13 +74,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return Detached(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Under a worker or eagerly: claim, run, settle. Called directly: run."""
+        """Claim, run and settle in a worker or eagerly; a direct call only runs the body."""
         if self.idempotency_error is not None:
             raise anew(self.idempotency_error)
         request = self.request
         attempt = active()
         if request.called_directly or (attempt is not None and attempt.request is request):
-            # Else a worker's optimised __call__ would run the first such call inside our request.
+            # Or a worker's optimised __call__ would run the first such call inside our request.
             vars(request)["_protected"] = 1
             if _entering.get() is request:
                 _entering.set(None)
@@ -89,13 +89,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         if not self.idempotency_guarded:
             result = self.idempotency_body(*args, **kwargs)
             return result
-        from ..running.runner import run  # the models exist by now, when this module loads they may not
+        from ..running.runner import run  # needs the models, which may not exist when this module loads
 
         result = run(self, self._policy(), args, kwargs)
         return result
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the body, and around it what classes behind this one put around every call."""
+        """Run the body inside the ``__call__`` of the classes behind this one."""
         given = list(args)
         handlers.start(self, given, kwargs)
         if not self._has_calls_behind:
@@ -107,7 +107,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             _entering.reset(token)
 
     def push_request(self, *args: Any, **kwargs: Any) -> None:
-        """Begin a request, as Celery does; a call that enters the body stays in the one it came with."""
+        """Begin a request, as Celery does; the call that enters the body stays in its delivery's request."""
         request = _entering.get()
         if request is not None and request is self.request_stack.top:
             _entering.set(None)
@@ -139,27 +139,35 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         Raises :class:`KeyReused` for another payload under the key, and :class:`DuplicateTask` where
         ``on_duplicate="raise"`` or when another transaction holds the key for over 2 seconds.
         """
-        options |= {"link": link, "link_error": link_error, "shadow": shadow}
+        options |= {"producer": producer, "link": link, "link_error": link_error, "shadow": shadow}
         submitting = self._submitting()
         if submitting is not None:
-            headers = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
-            return self._submitted(submitting, args, kwargs, {**options, "headers": headers})
+            call = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
+            return self._submitted(submitting, args, kwargs, options, call)
         attempt = active()
         if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
         # By name: a class behind this one may take no more than the arguments by position.
         send = super().apply_async
-        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat has the key, it wants stamps
-            return send(args, kwargs, task_id=task_id, producer=producer, headers=headers, **options)
-        task_id = self._id_of(task_id)
-        is_copy, in_canvas = self._carries_identity(headers, task_id), sends_a_canvas(options)
-        headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
-        options = {**masked_reprs(self._policy(), args, kwargs), **options, "headers": headers}
-        if attempt is not None and attempt.continues(self, task_id, headers[HEADER]):
+        if not self.idempotency_guarded or isinstance(producer, Passage):  # beat, which has the key already
+            return send(args, kwargs, task_id=task_id, headers=headers, **options)
+        task_id, in_canvas = self._id_of(task_id), sends_a_canvas(options)
+        call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+        return self._sent(send, args, kwargs, task_id, options, call)
+
+    def _sent(
+        self, send: Send, args: Any, kwargs: Any, task_id: str, options: dict[str, Any], call: Identified
+    ) -> Any:
+        """Send an identified call: leave it to the running attempt, reserve it, or send as Celery does."""
+        attempt, policy = active(), self._policy()
+        options = {**masked_reprs(policy, args, kwargs), **options, "headers": call.headers}
+        if attempt is not None and attempt.continues(self, task_id, call.own.header):
             return self._captured(attempt, args, kwargs, task_id, **options)
-        if not is_copy and self._reserves():
-            return self._accepted(send, args, kwargs, task_id, options)
-        return send(args, kwargs, task_id=task_id, producer=producer, **options)
+        if call.is_copy or not self._reserves():
+            return send(args, kwargs, task_id=task_id, **options)
+        from ..sending.send import Sending, accept
+
+        return accept(self, policy, Sending(send, args, kwargs, task_id, call.own, options))
 
     def cancel(
         self,
@@ -196,7 +204,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return transaction.on_commit(send)
 
     def replace(self, sig: Any) -> Any:
-        """As Celery's; duplicates in a canvas go on with ``sig`` too. RuntimeError where it cannot be."""
+        """Replace as Celery does; duplicates in a canvas go on with ``sig`` too. May raise RuntimeError."""
         attempt = active()
         if self.request.is_eager or attempt is None or attempt.request is not self.request_stack.top:
             return super().replace(sig)
@@ -205,7 +213,7 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     def signature_from_request(
         self, request: Any = None, args: Any = None, kwargs: Any = None, queue: Any = None, **options: Any
     ) -> Any:
-        """As Celery's, which ``self.retry()`` is made of: a retry keeps its call's id and key."""
+        """Build a signature as Celery does; one for ``self.retry()`` keeps the call's id and key."""
         sig = super().signature_from_request(request, args, kwargs, queue, **options)
         attempt = active()
         if attempt is not None and attempt.is_retried_by(self, request or self.request, options):
@@ -227,30 +235,25 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
     ) -> Any:
         """Run here as Celery does, under the same identity as ``apply_async`` would give."""
         passage = options.get("router")
-        if isinstance(passage, Passage):  # sent in eager mode: it is run once its row is written
+        if isinstance(passage, Passage):  # sent in eager mode: the call runs once its row is written
             passage.applied(args, kwargs, {**options, "task_id": task_id, "headers": headers})
             return self.AsyncResult(str(task_id))
         in_canvas = is_applied_by_a_canvas()
         is_stated = idempotency_key is not UNSET or scope is not UNSET
         if self.idempotency_guarded and (is_stated or in_canvas):
             task_id = task_id or uuid()
-            args = (
-                args if args is None or isinstance(args, list | tuple) else tuple(args)
-            )  # Celery takes any here
-            headers = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+            if args is not None and not isinstance(args, list | tuple):
+                args = tuple(args)  # Celery takes any iterable here
+            call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
+            headers = call.headers
         return super().apply(args, kwargs, task_id=task_id, headers=headers, **options)
 
     def _captured(self, attempt: Any, args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
-        """Leave a sending to the running attempt, which publishes it after the ledger knows of it."""
+        """Leave a call to the running attempt, which publishes it after the ledger has recorded it."""
         attempt.capture(
             args, kwargs, {"task_id": task_id, **masked_reprs(self._policy(), args, kwargs), **options}
         )
         return self.AsyncResult(task_id)
-
-    def _accepted(self, send: Any, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        from ..sending.send import Sending, accept
-
-        return accept(self, self._policy(), Sending(send, args, kwargs, task_id, options))
 
     def _reserves(self) -> bool:
         from ..sending.send import reserves

@@ -1,4 +1,4 @@
-"""``submit()``: a call on its way through ``apply_async``, which a class before the mixin may extend."""
+"""``submit()``, which calls ``apply_async`` so that a class before the mixin can extend it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
-from .identified import IdentifiedTask
+from .identified import Identified, IdentifiedTask
 
 if TYPE_CHECKING:
     from ..sending.submission import Submission
 
 
 class Submitting:
-    """One ``submit()``, and what became of it."""
+    """One running ``submit()``, and the submission it ends with."""
 
     def __init__(self, task: Any, task_id: str) -> None:
         self.task = task
@@ -26,7 +26,7 @@ _submitting: ContextVar[Submitting | None] = ContextVar("idempotent_submitting",
 
 
 class SubmittedTask(IdentifiedTask):
-    """Part of the mixin."""
+    """Part of the mixin: ``submit()``."""
 
     idempotency_guarded: ClassVar[bool]
 
@@ -61,17 +61,20 @@ class SubmittedTask(IdentifiedTask):
         return submitting.submission
 
     def _submitting(self) -> Submitting | None:
-        """The ``submit()`` that this sending is; what a class sends beside it is no part of it."""
+        """The ``submit()`` that this ``apply_async`` belongs to; a further call of a class has none."""
         submitting = _submitting.get()
         if submitting is None or submitting.task is not self:
             return None
         _submitting.set(None)
         return submitting
 
-    def _submitted(self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+    def _submitted(
+        self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any], call: Identified
+    ) -> Any:
         from ..sending.send import Sending, submit
 
         behind = super().apply_async  # type: ignore[misc]  # of the classes behind the mixin
-        sending = Sending(behind, args, kwargs, submitting.task_id, options)
+        options = {**options, "headers": call.headers}
+        sending = Sending(behind, args, kwargs, submitting.task_id, call.own, options)
         submitting.submission = submit(self, self._policy(), sending)
         return submitting.submission.result or self.AsyncResult(submitting.task_id)  # type: ignore[attr-defined]

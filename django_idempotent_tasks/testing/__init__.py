@@ -1,1 +1,1 @@
-"""For the tests of projects and stores: nothing here is imported by the product itself."""
+"""Helps to test projects and stores; the package itself imports nothing from here."""

@@ -16,20 +16,20 @@ from ..ledger.stores import LedgerStore, get_store
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: After a write that failed, dead children are left to their leases and the sweeper for so many seconds.
+#: Seconds after a failed write in which the parent writes nothing: the sweeper frees the keys instead.
 PAUSE = 30.0
-#: Seconds after which a connection that nobody uses is closed, and asked for a sign of life before its use.
+#: Seconds without use after which the connection is closed, and after which a query tests it before use.
 IDLE = 5.0
 ASK_AFTER = 0.5
 
 
 class Breaker:
-    """Keeps a ledger that is down from slowing the parent's event loop again and again."""
+    """Skips the parent's writes for a while after one has failed: the next would block it too."""
 
     until = 0.0
 
     def guard(self, work: Callable[[], object]) -> None:
-        """Carry ``work`` out unless it failed lately; its errors are logged, never raised."""
+        """Call ``work`` unless a write failed lately; log its errors and raise none."""
         if time.monotonic() < self.until:
             return
         try:
@@ -40,10 +40,10 @@ class Breaker:
 
 
 class Kept:
-    """One connection for what the parent does, closed when it is idle and before every fork.
+    """The parent's own database connection, closed when it is idle and before every fork.
 
-    Only where somebody calls :meth:`close_idle` again and again, as a worker's event loop does after
-    :meth:`begin`: elsewhere each use has a connection of its own.
+    It stays open between uses only after :meth:`begin`, where a worker's event loop calls
+    :meth:`close_idle` again and again. Elsewhere each use opens and closes a connection.
     """
 
     ask_after = ASK_AFTER
@@ -57,17 +57,17 @@ class Kept:
         self._used_at = 0.0
 
     def begin(self) -> None:
-        """Keep the connection from now on."""
+        """Keep the connection open between uses from now on."""
         self._is_kept = True
 
     def end(self) -> None:
-        """Keep none any more."""
+        """Close the connection, and open one for each use from now on."""
         with self._lock:
             self._is_kept = False
             self._close()
 
     def use(self, work: Callable[[LedgerStore], None]) -> None:
-        """Do ``work`` on the connection; one that fails is closed. Raises what ``work`` raises."""
+        """Call ``work`` with the connection, and close it if that fails. Raises what ``work`` raises."""
         with self._lock:
             try:
                 work(self._opened())
@@ -79,7 +79,7 @@ class Kept:
                 self._close()
 
     def close_idle(self, *, after: float = IDLE) -> None:
-        """Close it if nobody has used it for so many seconds."""
+        """Close the connection if nobody has used it for ``after`` seconds."""
         with self._lock:
             if self._store is not None and time.monotonic() - self._used_at >= after:
                 self._close()
@@ -89,13 +89,13 @@ class Kept:
         return None if self._store is None else int(self._store.connection.connection.fileno())
 
     def before_fork(self) -> None:
-        """No child inherits it, in use or not."""
+        """Close the connection, in use or not, so that no child inherits it."""
         self._lock.acquire()
         with suppress(Exception):
             self._close()
 
     def after_fork(self) -> None:
-        """Let it be used again."""
+        """Let threads use the connection again."""
         self._lock.release()
 
     def _opened(self) -> LedgerStore:
@@ -104,7 +104,7 @@ class Kept:
             self._close()
         if self._store is None:
             self._store = self._stack.enter_context(get_store().side_connection())
-            # Whichever thread forks closes it.
+            # The thread that forks closes the connection, whichever opened it.
             self._store.connection.inc_thread_sharing()
             self._alias = alias
         return self._store
@@ -130,5 +130,5 @@ os.register_at_fork(before=kept.before_fork, after_in_parent=kept.after_fork, af
 
 
 def on_own_connection(work: Callable[[LedgerStore], None]) -> None:
-    """Do ``work`` on a connection that is the parent's own: it shares none with its children."""
+    """Call ``work`` with the parent's own connection, which no child shares."""
     kept.use(work)

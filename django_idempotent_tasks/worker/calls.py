@@ -1,15 +1,17 @@
-"""Which call a message is of, and how that runs, as a worker's parent reads it."""
+"""Reads, in a worker's parent, which call a message asks for and whether its task is atomic."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..ledger.values import Call
 from ..messages.header import carried
+from ..messages.message import stored_text
 
 
 def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) -> Call | None:
-    """The call of a message; None for one that names no key, which no child can have claimed either."""
+    """The call of a message; None where the message names no key: no child can have claimed one either."""
     own = carried(message, task_name=task.name, task_id=task_id)
     if own is not None:
         return Call(own.identity, task.name, task_id, None)
@@ -18,6 +20,11 @@ def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) ->
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything
         return None
     return Call(identity, task.name, task_id, None, named_here=True)
+
+
+def with_message(task: Any, call: Call, context: Any) -> Call:
+    """The call with the message of its request, which a record of a killed run stores."""
+    return replace(call, message=stored_text(task, context))
 
 
 def is_atomic(task: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Failures of tasks that are not ours, with the arguments that would run them again."""
+"""Records failures of plain Celery tasks as failed jobs, with the arguments that run the task again."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 _UID = "django_idempotent_tasks.worker.capture"
 
-#: The calls whose hard time limit was reported once: Celery reports it twice.
-_told: deque[str] = deque(maxlen=64)
+#: Task ids whose hard time limit Celery has reported once: it reports each twice.
+_reported_once: deque[str] = deque(maxlen=64)
 
 
 def connect() -> None:
-    """Listen to every task's failures; they are kept where ``CAPTURE_ALL_FAILURES`` says so."""
+    """Listen to the failures of all tasks; ``CAPTURE_ALL_FAILURES`` decides whether they are recorded."""
     signals.task_failure.connect(_failed, dispatch_uid=_UID)
     signals.task_retry.connect(_retried, dispatch_uid=_UID)
 
@@ -41,20 +41,20 @@ def _failed(
     **_kwargs: object,
 ) -> None:
     request = getattr(sender, "request", None)
-    if getattr(request, "id", None) is None:  # in the worker's parent, for a child that is dead
-        if task_id is None or _was_told(task_id, exception):
+    if getattr(request, "id", None) is None:  # Celery reports for a dead child, in its parent
+        if task_id is None or _was_reported(task_id, exception):
             return
         request = Context(id=task_id, args=args, kwargs=kwargs, hostname=gethostname())
     _capture(sender, request, exception, State.FAILED)
 
 
-def _was_told(task_id: str, error: BaseException | None) -> bool:
+def _was_reported(task_id: str, error: BaseException | None) -> bool:
     if not isinstance(error, TimeLimitExceeded):
         return False
-    if task_id in _told:
-        _told.remove(task_id)  # a copy of the call may run into it again
+    if task_id in _reported_once:
+        _reported_once.remove(task_id)  # a copy of the call may exceed its limit again
         return True
-    _told.append(task_id)
+    _reported_once.append(task_id)
     return False
 
 
@@ -63,7 +63,7 @@ def _retried(sender: Any = None, request: Any = None, reason: Any = None, **_kwa
 
 
 def _capture(task: Any, request: Any, error: BaseException | None, state: State) -> None:
-    """Never raises: a failure that cannot be recorded must not become another one."""
+    """Record a failure. Never raises: a failure that cannot be recorded must not cause another."""
     try:
         if error is not None and _is_wanted(task):
             _record(task, request, error, state)
@@ -72,7 +72,7 @@ def _capture(task: Any, request: Any, error: BaseException | None, state: State)
 
 
 def _is_wanted(task: Any) -> bool:
-    """Celery reports some failures without a task."""
+    """Whether to record failures of this task; Celery reports some failures without a task."""
     return (
         settings().capture_all_failures
         and hasattr(task, "name")

@@ -1,135 +1,124 @@
-"""Writes, in a worker's parent, how the claim of a dead or killed child ends: crash, stop or time limit."""
+"""The ways in which a worker's parent ends a dead child's claim: crash, stop, time limit (parent.py chooses)."""
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import signals
-from ..conf import settings
-from ..ledger import doubted, undone
+from kombu.asynchronous import get_event_loop
+
+from ..ledger import orphans
+from ..ledger.atomic import Recorded
 from ..ledger.stores import LedgerStore
 from ..ledger.values import Call, Failure
 from ..messages.header import carried
 from ..running.delivery import is_redelivered
-from ..signals import announce
-from ..states import Reason, State
 from .breaker import breaker, on_own_connection
+
+logger = logging.getLogger("django_idempotent_tasks")
+
+#: Seconds between tries while the dead child's transaction still holds the key: the database finishes the
+#: child's last statement before it notices that the child is gone.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
+
+
+def record_when_free(call: Call, record: Callable[[], Recorded]) -> None:
+    """Record the end of a killed atomic run now, or as soon as its transaction has let the key go."""
+    pauses = iter(PAUSES)
+
+    def attempt() -> None:
+        if record() is not Recorded.HELD:
+            return
+        pause, hub = next(pauses, None), get_event_loop()
+        if pause is None or hub is None:
+            logger.error(
+                "%s (%s): its end was not recorded, since its key is still held", call.task, call.task_id
+            )
+        else:  # on the worker's own event loop: no thread holds a connection while it forks a new child
+            hub.call_later(pause, lambda: breaker.guard(attempt))
+
+    breaker.guard(attempt)
 
 
 class Ending(ABC):
-    """What became of a child, as its parent writes it."""
+    """What happened to a child, and how its parent ends the child's claim."""
 
     @abstractmethod
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        """End the claim of the owner whose name begins so."""
+        """End the child's claim; ``owner`` is how the name of its owner begins."""
 
     @abstractmethod
-    def end_undone(self, request: Any, call: Call, owner: str) -> None:
-        """End an atomic run, whose transaction has left nothing."""
+    def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:
+        """End an atomic run, whose transaction was rolled back and has left nothing in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash(Ending):
-    """The child is dead, and nobody stops its worker: another attempt follows, with a crash counted.
+    """The child died while its worker goes on: a crash is counted, and another attempt follows.
 
-    Also where the child was told to end and took that for a stop of its worker: what it gave back
-    then is still marked as its own.
+    That includes a child that alone was told to end, took that for a stop of its worker and gave its key
+    back: the row still names the child as its owner.
     """
 
     failure: Failure
 
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        """Free the claims of that owner, with a crash counted."""
-        if store.free_dead(
-            call.identity.digest,
-            owner_prefix=owner,
-            republish=settings().republish_after,
-            failure=self.failure,
-        ):
-            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
+        """Free the key, with a crash counted."""
+        orphans.free_crashed(store, call, owner=owner, failure=self.failure)
 
-    def end_undone(self, request: Any, call: Call, owner: str) -> None:
-        """A redelivered copy counted its start before it began: a crash more only if it took that back."""
+    def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:
+        """Count a crash, unless the child counted it before it began and has not taken it back."""
         if _was_counted(request, call):
             breaker.guard(lambda: on_own_connection(lambda store: self.end(store, call, owner)))
         else:
-            self._record(request, call)
-
-    def _record(self, request: Any, call: Call) -> None:
-        breaker.guard(lambda: undone.record(request.task, call, undone.crashed(self.failure)))
+            breaker.guard(lambda: orphans.record_crash(request.task, call, self.failure))
 
 
 @dataclass(frozen=True, slots=True)
 class Killed(Crash):
     """The child is being killed for its hard time limit, and its message comes back."""
 
-    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
-        """A counted start stays counted: the kill follows before the child would take it back."""
+    def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
+        """Count a crash, unless the child did so before it began: the kill leaves no time to take it back."""
         if not _was_counted(request, call):
-            self._record(request, call)
-
-    def _record(self, request: Any, call: Call) -> None:
-        undone.record_soon(breaker.guard, request.task, call, undone.crashed(self.failure))
+            record_when_free(call, lambda: orphans.record_crash(request.task, call, self.failure))
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped(Ending):
-    """The child ended while its worker is being stopped: nobody has crashed, whatever signal it got."""
+    """The child ended while its worker is being stopped: no crash, whatever signal the child got."""
 
     failure: Failure
 
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        """Free what the child did not give back itself."""
-        entry = store.read(call.identity.digest, task_id=call.task_id)
-        if entry is None or entry.state is not State.RUNNING or not (entry.owner or "").startswith(owner):
-            return
-        if store.release(call.identity.digest, token=entry.token):
-            doubted.tell(store, call.identity.digest, worker=self.failure.worker)
+        """Free the key, unless the child gave it back itself."""
+        orphans.free_stopped(store, call, owner=owner, worker=self.failure.worker)
 
-    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
-        """Take a counted start back that the child did not take back itself."""
+    def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
+        """Take back the crash that the child counted before it began, unless the child has done so."""
         if _was_counted(request, call):
-            breaker.guard(lambda: undone.take_back(request.task, call))
+            breaker.guard(lambda: orphans.uncount_start(request.task, call))
 
 
 @dataclass(frozen=True, slots=True)
 class Timeout(Ending):
-    """The child is being killed for its hard time limit, and its message acknowledged."""
+    """The child is being killed for its hard time limit, and its message is acknowledged."""
 
     failure: Failure
 
     def end(self, store: LedgerStore, call: Call, owner: str) -> None:
-        """Fail the claims of that owner."""
-        digest = call.identity.digest
-        if store.fail_dead(
-            digest,
-            owner_prefix=owner,
-            reason=Reason.RETRIES_USED_UP,
-            failure=self.failure,
-            retention=settings().dead_letter_retention,
-        ):
-            entry = store.read(digest, task_id=call.task_id)
-            announce_end(call, State.FAILED if entry is None else entry.state, self.failure)
+        """Fail the key."""
+        orphans.fail_timed_out(store, call, owner=owner, failure=self.failure)
 
-    def end_undone(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
-        """Fail the key of an atomic run, as soon as its transaction has ended."""
-        undone.record_soon(
-            breaker.guard,
-            request.task,
-            call,
-            undone.failed(self.failure),
-            told=lambda: announce_end(call, State.FAILED, self.failure),
-        )
+    def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
+        """Fail the key, as soon as the run's transaction has ended."""
+        record_when_free(call, lambda: orphans.record_timeout(request.task, call, self.failure))
 
 
 def _was_counted(request: Any, call: Call) -> bool:
-    """Whether the child counted this start of an atomic run as a crash before it began."""
+    """Whether the child counted a crash before it began this atomic run: it does for a redelivered one."""
     own = carried(request.request_dict, task_name=call.task, task_id=request.id)
     return is_redelivered(request.delivery_info, own and own.header)
-
-
-def announce_end(call: Call, state: State, failure: Failure) -> None:
-    """Say that a key has become a dead letter."""
-    announce(signals.dead_lettered, sender=call.task, using=None, call=call, state=state, failure=failure)

@@ -1,4 +1,4 @@
-"""Celery's worker signals: the instance's name, the sweeper, kept connections, the gate for bad options."""
+"""Receives Celery's worker signals: starts the sweeper, keeps connections, refuses bad options."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 _UID = "django_idempotent_tasks"
 
-#: Seconds between looks at the pool's children. Celery looks at once when the pipe of a child closes, which
-#: is shortly before it can be waited for, and then only every 5 seconds.
+#: Seconds between two checks for dead children. Celery checks at once when a child's pipe closes, which is
+#: shortly before the child can be waited for, and then only every 5 seconds.
 CHILD_LOOK = 1.0
 _sweepers: list[Sweeper] = []
 
 
 def connect() -> None:
-    """Listen to this process's worker, if it ever becomes one."""
+    """Listen to the signals that Celery sends in this process if it becomes a worker."""
     signals.worker_init.connect(_on_init, dispatch_uid=_UID)
     signals.celeryd_after_setup.connect(_refuse_bad_options, dispatch_uid=_UID)
     signals.task_revoked.connect(_on_revoked, dispatch_uid=_UID)
@@ -53,7 +53,7 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
         return
     install(app)
     redis_restart.install()
-    _hear_revoke()
+    _extend_revoke()
     watch_connections()
     if settings().keep_connections and not _is_green(sender):
         keep_connections(app)
@@ -61,16 +61,16 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
 
 
 def _is_green(worker: Any) -> bool:
-    """Whether each task has a greenlet of its own, and with it connections that no other task will use."""
+    """Whether the pool runs each task in a greenlet of its own, whose connections no other task will use."""
     return bool(getattr(get_implementation(worker.pool_cls), "is_green", False))
 
 
 def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
-    """Celery logs what a receiver raises and goes on; only SystemExit stops a worker."""
+    """Stop a worker with bad options by SystemExit: any other error of a receiver Celery only logs."""
     app = getattr(instance, "app", None)
     found = [*problems(app), *missing_tables(app)] if app is not None else []
     if app is not None and not found:
-        found = _lacking(app)
+        found = _missing_unique_keys(app)
     for problem in found:
         logger.critical("%s", problem)
     if found:
@@ -85,13 +85,13 @@ def _shares_its_process(worker: Any) -> bool:
     return bool(pool.is_green) or pool.__module__.endswith(".thread")
 
 
-def _lacking(app: Any) -> list[str]:
-    """Which unique keys the ledger's tables lack; a missing index costs time, and is only told of."""
-    lacking = missing_constraints(app)
-    for each in lacking:
+def _missing_unique_keys(app: Any) -> list[str]:
+    """The unique keys that the ledger's tables lack; a missing index only costs time, and is only logged."""
+    missing = missing_constraints(app)
+    for each in missing:
         if not each.is_unique:
             logger.warning("%s %s", each.text, each.remedy)
-    return [f"{each.text} {each.remedy}" for each in lacking if each.is_unique]
+    return [f"{each.text} {each.remedy}" for each in missing if each.is_unique]
 
 
 def _on_revoked(
@@ -104,7 +104,7 @@ def _on_revoked(
 ) -> None:
     cancel_revoked(sender, request, terminated=terminated, expired=expired)
     if expired and getattr(sender, "idempotency_guarded", False):
-        # Celery notes an expired message's id as revoked; a retry of the same call must not fall to that.
+        # Celery notes an expired message's id as revoked; it must not drop a retry of the same call for that.
         revoked.discard(request.id)
 
 
@@ -112,8 +112,8 @@ def _on_unknown(name: str = "", id: str = "", message: Any = None, **_kwargs: ob
     fail_unknown(name, id, getattr(message, "headers", None))
 
 
-def _hear_revoke() -> None:
-    """Let the remote command ``revoke``, by whatever road it comes, reach the ledger as well."""
+def _extend_revoke() -> None:
+    """Let the remote command ``revoke``, however it arrives, also cancel waiting calls in the ledger."""
     revoke = Panel.data["revoke"]
     if hasattr(revoke, "idempotent"):
         return
@@ -138,7 +138,7 @@ def _on_ready(sender: Any = None, **_kwargs: object) -> None:
 
 
 def _look_at_children(consumer: Any) -> None:
-    """Notice a dead child soon: until then its key is held and its message waits."""
+    """Check often for dead children: until one is noticed, its key is held and its message waits."""
     hub, maintain = getattr(consumer, "hub", None), getattr(consumer.pool, "maintain_pool", None)
     if hub is not None and maintain is not None:
         hub.call_repeatedly(CHILD_LOOK, maintain)
@@ -153,17 +153,17 @@ def _on_shutdown(**_kwargs: object) -> None:
 
 
 def keep_connections(app: Any) -> None:
-    """Let CONN_MAX_AGE and CONN_HEALTH_CHECKS mean what they say around tasks.
+    """Let CONN_MAX_AGE and CONN_HEALTH_CHECKS decide how long a connection is kept between tasks.
 
-    Celery's Django integration closes every connection before and after each task. The close after
-    a fork is another method and stays.
+    Celery's Django integration closes every connection before and after each task. What closes them
+    after a fork is another method, and stays.
     """
     for worker_fixup in _worker_fixups(app):
         worker_fixup.close_database = _close_old
 
 
 def spare_pools(app: Any) -> None:
-    """Let no connection go back to a pool that a task has altered: Celery's close comes before our look."""
+    """Close connections that a task has altered before Celery gives them back to a pool."""
     for worker_fixup in _worker_fixups(app):
         worker_fixup.close_database = _altered_first(worker_fixup.close_database)
 
@@ -183,10 +183,10 @@ def _worker_fixups(app: Any) -> list[Any]:
 
 
 def watch_connections() -> None:
-    """After every task, guarded or not, roll back and close what it has left open or altered.
+    """After every task, guarded or not, roll back and close connections that it has left open or altered.
 
-    Celery's own close comes first where nothing keeps connections; it leaves an open ``atomic()`` block of
-    Django's on record, in which everything that follows would be believed to be.
+    Celery closes connections first where nothing keeps them. Django then still notes an ``atomic()`` block
+    that the task left open, and would take everything that follows for a part of that block.
     """
     altered.listen()
     signals.task_postrun.connect(_on_task_end, dispatch_uid=_UID)

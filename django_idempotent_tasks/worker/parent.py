@@ -1,4 +1,4 @@
-"""What a worker's parent process does for a child that can no longer speak: it ends the child's claim."""
+"""Decides whether the death of a worker's child is a crash, a stop or a time limit, and ends its claim."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.utils.imports import symbol_by_name
 
 from ..errors.stopping import is_stopping
-from ..ledger import undone
 from ..ledger.failures import failure_of
 from ..ledger.misnamed import put_right
 from ..ledger.owner import instance
@@ -22,23 +21,23 @@ from ..messages.relay import relay
 from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
-from .calls import is_atomic, named_call
+from .calls import is_atomic, named_call, with_message
 from .deaths import Crash, Ending, Killed, Stopped, Timeout
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Seconds until a part of a chord is reported again: on Redis a process that died while it sent the body is
-#: taken for one that still does for up to about 20 s.
+#: Seconds until a chord's part is delivered again, to be reported again: on Redis a process that died while
+#: it sent the chord's body counts for up to about 20 s as one that still sends it.
 REPORT_AGAIN = 30.0
 
 
 class ParentHook:
-    """Mixed into Celery's ``Request``: runs in the parent, before Celery puts the message back.
+    """Mixed into Celery's ``Request``: runs in the worker's parent, before Celery puts the message back.
 
-    ``on_failure`` is called for a lost child after its death is certain, and for a hard time limit
-    while the child is still being killed: there its settlement is refused from now on, by state.
-    Whether a lost child was told to end with its worker is asked of the worker, never read from the
-    child's exit status, which is the same for a child that alone was told to end.
+    Celery calls ``on_failure`` for a lost child once its death is certain. For a hard time limit Celery
+    calls it while the child is still being killed: from then on the key's state refuses what the child
+    settles. The hook asks the worker whether it is stopping: the exit status of a lost child is the same
+    where that child alone was told to end.
     """
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
@@ -48,22 +47,22 @@ class ParentHook:
             error = error.exc
         if isinstance(error, WorkerLostError):
             failure = _failure(self, error)
-            _for_dead_child(self, Stopped(failure) if is_stopping() else Crash(failure))
+            _end_claim(self, Stopped(failure) if is_stopping() else Crash(failure))
         elif isinstance(error, TimeLimitExceeded):
             failure = _failure(self, error)
-            _for_dead_child(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
+            _end_claim(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
     def revoked(self) -> Any:
-        """Whether the message is dropped as revoked: one that was redriven since is not."""
+        """Whether Celery drops the message as revoked; it keeps a message that was redriven since."""
         revocations.forget_for(self.id, self.request_dict, task=self.task.name)  # type: ignore[attr-defined]
         return super().revoked()  # type: ignore[misc]
 
     def _success_was_stored(self) -> Any:
-        """Celery drops the message of a lost child that had stored a success: a copy follows a chord's part.
+        """Whether Celery drops the message of a lost child that had stored a success; copies a chord's part.
 
-        The child may have died before the part was counted, or the chord's body sent. Delivered
-        again, a guarded part is reported again and not run.
+        The child may have died before it counted the part or sent the chord's body. When the copy is
+        delivered, the guarded part is reported again and not run.
         """
         stored = super()._success_was_stored()  # type: ignore[misc]  # of Celery 5.7
         return stored if stored and _is_reported_again(self) else False
@@ -79,17 +78,19 @@ def install(app: Any) -> None:
 
 
 def _is_reported_again(request: Any) -> bool:
-    """Send the copy of a part; False where it could not be sent, so that the message itself goes back."""
+    """Send a copy of a chord's part; False where that failed, so that the message itself goes back."""
     task, context = request.task, request._context  # noqa: SLF001  as below
     if context.chord is None or not (task.acks_late and task.reject_on_worker_lost):
         return True
     message = Message.of_request(task, context)
     try:
-        # With the headers that were delivered: this process is in no request of anybody's.
+        # With the headers that were delivered: this process runs no request that could add its own.
         late = replace(message, options={**message.options, "countdown": REPORT_AGAIN}, stamped=True)
         relay.post(task.app, late)
     except Exception as error:  # noqa: BLE001  the worker must go on whatever this raises
-        logger.warning("%s: its message goes back, a copy was not sent (%r)", task.name, error)
+        logger.warning(
+            "%s: its message goes back to the queue, since no copy could be sent (%r)", task.name, error
+        )
         return False
     return True
 
@@ -105,7 +106,8 @@ def _failure(request: Any, error: BaseException) -> Failure:
     )
 
 
-def _for_dead_child(request: Any, ending: Ending) -> None:
+def _end_claim(request: Any, ending: Ending) -> None:
+    """End the claim that a child has made for this request, if one has accepted it."""
     pid = request.worker_pid
     if pid is None:  # never accepted by a child: nothing was claimed
         return
@@ -117,15 +119,15 @@ def _for_dead_child(request: Any, ending: Ending) -> None:
 
     owner = f"{instance()}:{pid}:"
     if is_atomic(task):
-        ending.end_undone(request, undone.stored(task, call, context), owner)
+        ending.end_rolled_back(request, with_message(task, call, context), owner)
         return
 
     def end(store: LedgerStore) -> None:
-        # The owner is who was granted the key: no header makes this child the owner of another one.
+        # The ledger knows who owns the key: no header makes this child the owner of another key.
         right = put_right(store, call)
         ending.end(store, right, owner)
         if isinstance(ending, Timeout) and store.read(right.identity.digest, task_id=call.task_id) is None:
-            # The ledger has lost its row, and the message is acknowledged: nobody else has it.
-            ending.end_undone(request, undone.stored(task, right, context), owner)
+            # The ledger has lost the row, and Celery acknowledges the message: nothing else has the work.
+            ending.end_rolled_back(request, with_message(task, right, context), owner)
 
     breaker.guard(lambda: on_own_connection(end))

@@ -1,14 +1,14 @@
 """Lets a worker outlive a restart of Redis: works around a fault of kombu's Redis transport.
 
-When the connection of a worker breaks, Celery gives it up in two steps. In the first a channel with
-something to delete at its end, as remote control has one, fails before the others are closed; in
-the second the others no longer know whose connection they had. A channel with unacknowledged
-messages asks for that, to put them back, and gets ``AttributeError: 'NoneType' object has no
-attribute 'hostname'``. Nobody expects that error there: it ends the worker, idle or busy, wherever
-late acknowledgement leaves messages open; the acknowledgement of a body that ends later asks as
-well. Here a channel that has lost its connection says so, with an error that kombu and Celery expect
-and that costs no more than that acknowledgement. The messages stay with the broker, which delivers
-them again after its ``visibility_timeout``.
+When the connection of a worker breaks, Celery closes it in two steps. In the first step a channel that has
+something to delete at its end, as that of remote control has, fails before the other channels are
+closed. In the second step the other channels no longer know their connection. A channel with
+unacknowledged messages asks for it, to put them back, and gets ``AttributeError: 'NoneType' object has
+no attribute 'hostname'``. Neither kombu nor Celery expects that error: it ends the worker, idle or busy,
+wherever late acknowledgement leaves messages open. The acknowledgement of a body that ends later asks for
+the connection as well. This module lets such a channel raise an error that kombu and Celery expect, and
+that costs no more than that acknowledgement. The messages stay with the broker, which delivers them again
+after its ``visibility_timeout``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except (ImportError, AttributeError):  # kombu's module needs the client library
 
 
 class ChannelIsGone(OperationalError, ConnectionError):
-    """The channel's connection was given up; what the channel had is with the broker."""
+    """The channel's connection was closed; the broker still has the channel's messages."""
 
 
 _Channel: Any = getattr(redis, "Channel", None)
@@ -35,7 +35,7 @@ _Channel: Any = getattr(redis, "Channel", None)
 def is_needed() -> bool:
     """Whether the installed kombu has the fault: its channel does not notice that its connection is gone.
 
-    Asked of the code itself, not of a version: this is over with the first kombu that is mended.
+    It tries kombu's code and compares no version, so that it ends with the first kombu without the fault.
     """
     if _Channel is None:
         return False

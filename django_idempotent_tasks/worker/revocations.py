@@ -1,7 +1,7 @@
 """Makes a worker forget the revoke of a task id that a person has redriven since.
 
 Celery's worker remembers revoked ids for hours, tells new workers of them, and drops every message of such
-an id. What it remembers has no time that another process could compare. The ledger has: a token.
+an id. What it remembers has no time that another process could compare; the ledger has a token for that.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..messages.turns import redrive_of
 from ..models import IdempotencyKey
 from ..states import State
 
-#: Ids that were revoked while they ran, with the token of the run: what was redriven later is not meant.
+#: Task ids that were revoked while they ran, with the token of that run: a later redrive is not revoked.
 _running: dict[str, int] = {}
 
 
-def heard(store: LedgerStore, task_ids: Sequence[str]) -> None:
-    """Note which runs of some calls a revoke has met; what waited is cancelled in the ledger by then."""
+def note_running(store: LedgerStore, task_ids: Sequence[str]) -> None:
+    """Note which of these revoked calls run, and their tokens; waiting calls are cancelled by then."""
     runs = IdempotencyKey.objects.filter(task_id__in=task_ids, state=State.RUNNING)
     tokens: dict[str, int] = {}
     for row in read_on(store, runs, ("task_id", "token")):
@@ -37,17 +37,17 @@ def heard(store: LedgerStore, task_ids: Sequence[str]) -> None:
 
 
 def forget_for(task_id: str, message: Any, *, task: str) -> None:
-    """Forget the revoke of an id whose message, by its headers, a later redrive has sent.
+    """Forget the revoke of a task id if the message's headers say that a later redrive has sent it.
 
-    A revoke that came after the redrive has cancelled the row, or is noted here: that one stands.
+    A revoke that came after the redrive stands: it has cancelled the row, or is noted here.
     """
     redrive = _redrive_of(message, task=task, task_id=task_id)
     if redrive and task_id in revoked and _running.get(task_id, 0) < redrive:
         revoked.discard(task_id)
 
 
-def is_beyond(entry: Entry, request: Any, *, task: str) -> bool:
-    """Whether the key of a dropped copy runs, or was redriven after that copy was sent."""
+def has_moved_on(entry: Entry, request: Any, *, task: str) -> bool:
+    """Whether the call of a dropped copy runs elsewhere, or was redriven after that copy was sent."""
     sent = _redrive_of(vars(request), task=task, task_id=request.id)
     is_redriven = entry.turn is not None and entry.turn[0] > sent
     return is_redriven or (entry.state is State.RUNNING and not entry.is_open)

@@ -1,4 +1,4 @@
-"""What a worker's parent writes for revoked, expired and unknown messages."""
+"""Ends, in a worker's parent, the keys of revoked and expired calls, and of tasks that no worker knows."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..conf import settings
-from ..ledger import undone
+from ..ledger import orphans
 from ..ledger.failures import failure_of
 from ..ledger.misnamed import put_right
 from ..ledger.rules import is_foreign
 from ..ledger.stores import LedgerStore
 from ..ledger.values import Call, Entry
 from ..messages.header import carried
-from ..states import Category, State
+from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
-from .calls import is_atomic, named_call
-from .deaths import announce_end
+from .calls import is_atomic, named_call, with_message
+from .deaths import record_when_free
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: So many sendings of an unknown task are refused before its key is given up.
+#: How often the message of a task that no worker knows is sent before its key fails.
 UNKNOWN_LIMIT = 10
 #: Revoked calls that one statement cancels.
 REVOKED = 500
 
 
 def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool) -> None:
-    """A revoked call's key ends as CANCELLED: without that its lease would bring it back.
+    """Cancel the key of a revoked or expired call: otherwise the sweeper would send the call again.
 
-    An expired message ends only a key that was never started. A copy that is dropped before it
-    starts leaves a delivery alone that runs meanwhile: only ``terminate`` ends that one.
+    An expired message cancels only a key that was never started. A copy that is dropped before it
+    starts does not cancel a key that another delivery runs: only ``terminate`` does.
     """
     if not getattr(sender, "idempotency_guarded", False):
         return
@@ -42,7 +42,8 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
         return
 
     if terminated and is_atomic(sender):
-        undone.record_soon(breaker.guard, sender, undone.stored(sender, call, request), undone.cancelled)
+        run = with_message(sender, call, request)
+        record_when_free(call, lambda: orphans.record_cancel(sender, run))
         return
 
     def work(store: LedgerStore) -> None:
@@ -53,14 +54,14 @@ def cancel_revoked(sender: Any, request: Any, *, terminated: bool, expired: bool
             return
         if expired:
             store.expire(digest, task_id=request.id, window=window)
-        elif terminated or not revocations.is_beyond(entry, request, task=sender.name):
+        elif terminated or not revocations.has_moved_on(entry, request, task=sender.name):
             store.cancel(digest, window=window, task_id=request.id)
 
     breaker.guard(lambda: on_own_connection(work))
 
 
 def _own_row(store: LedgerStore, call: Call) -> Entry | None:
-    """The row of the key that a message names; None without one, and for that of another task or scope."""
+    """The row of the key that a message names; None without one, or if it is of another task or scope."""
     entry = store.read(call.identity.digest, task_id=call.task_id)
     if entry is None or not is_foreign(entry, call):
         return entry
@@ -71,12 +72,12 @@ def _own_row(store: LedgerStore, call: Call) -> Entry | None:
 
 
 def cancel_waiting(task_ids: Iterable[str]) -> None:
-    """Cancel revoked calls that wait in the ledger: a worker's own memory of them ends with it."""
+    """Cancel revoked calls that wait in the ledger: what a worker remembers of them ends with the worker."""
 
     def work(store: LedgerStore) -> None:
         for some in _parts(list(task_ids)):
             store.cancel_waiting(some, window=settings().redelivery_window)
-            revocations.heard(store, some)
+            revocations.note_running(store, some)
 
     breaker.guard(lambda: on_own_connection(work))
 
@@ -87,7 +88,7 @@ def _parts(task_ids: list[str]) -> Iterator[list[str]]:
 
 
 def fail_unknown(name: str, task_id: str, headers: Any) -> None:
-    """A message for a task that no worker knows: after ``UNKNOWN_LIMIT`` sendings its key is FAILED."""
+    """Fail the key of a message whose task no worker knows, once it was sent ``UNKNOWN_LIMIT`` times."""
     own = carried(headers, task_name=name, task_id=task_id)
     if own is None:
         return
@@ -96,11 +97,8 @@ def fail_unknown(name: str, task_id: str, headers: Any) -> None:
     failure = failure_of(error, task=name, category=Category.FATAL)
 
     def work(store: LedgerStore) -> None:
-        retention = settings().dead_letter_retention
-        again = UNKNOWN_LIMIT - 1  # the first sending is not counted
-        if _own_row(store, call) is not None and store.fail_unknown(
-            call.identity.digest, task_id=task_id, sends=again, failure=failure, retention=retention
-        ):
-            announce_end(call, State.FAILED, failure)
+        if _own_row(store, call) is not None:
+            # The first sending is not counted.
+            orphans.fail_unknown(store, call, sends=UNKNOWN_LIMIT - 1, failure=failure)
 
     breaker.guard(lambda: on_own_connection(work))

@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 APP = "django_idempotent_tasks"
 #: A script, markup, a path, SQL, an escape that clears a terminal, a change of direction.

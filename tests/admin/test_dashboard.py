@@ -9,13 +9,12 @@ from django.test import Client
 
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import HourlyCount
+from django_idempotent_tasks.models import COUNTED, HourlyCount
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.sweeper.hours import COUNTED
 from tests.admin.conftest import Person, at_most, page
 from tests.admin.test_dead_letters import dead
 from tests.admin.test_keys import hostile_key, inert
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/django_idempotent_tasks/dashboard/"
@@ -78,7 +77,7 @@ def test_the_hour_that_is_not_over_is_counted_live(root: Client, keys: Keys) -> 
     day, week = shown.context["charts"][0], shown.context["charts"][4]
     assert [bar.title for bar in day.bars] == [f"{keys.now(claim):%Y-%m-%d %H}:00: 1"]
     assert len(week.bars) == 1
-    assert "this hour is all there is" in shown.content.decode()
+    assert "only this hour is shown" in shown.content.decode()
 
 
 def test_discarded_ones_are_counted_apart_and_wait_for_nobody(root: Client, keys: Keys) -> None:

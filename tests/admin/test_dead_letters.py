@@ -11,11 +11,12 @@ from django.test import Client
 from django_idempotent_tasks.admin.dead_letters import DeadLetterAdmin
 from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.models import FailedJob
+from django_idempotent_tasks.operations import groups
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.admin.test_keys import hostile_key, inert
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 DEAD = "deadletter"
@@ -51,15 +52,28 @@ def test_groups_count_by_error_and_age_and_lead_to_the_list_that_they_count(root
     old = dead(keys, error="shop.Timeout", signature="a" * 16)
     keys.in_columns(old, finished_at=keys.now(old) - timedelta(hours=30))
     dead(keys, error="shop.Declined", signature="b" * 16)
-    rows = root.get(page(DEAD)).context["groups"].rows
-    assert [(row.error.replace("<wbr>", ""), [number for number, _query in row.cells]) for row in rows] == [
+    rows = root.get(page(DEAD)).context["groups"]["rows"]
+    shown = [(row["error"].replace("<wbr>", ""), [number for number, _query in row["cells"]]) for row in rows]
+    assert shown == [
         ("shop.Timeout", [1, 1, 2, 2]),
         ("shop.Declined", [1, 1, 1, 1]),
     ]
-    for number, query in rows[0].cells:
+    for number, query in rows[0]["cells"]:
         found = root.get(f"{page(DEAD)}?{query}").context["cl"].result_list
         assert len(found) == number
         assert new.digest in {row.pk for row in found}
+
+
+def test_groups_say_when_more_dead_letters_exist_than_were_counted(
+    root: Client, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "BOUND", 2)
+    monkeypatch.setattr(groups, "SHOWN", 1)
+    for letter in "ab":
+        dead(keys, error="shop.Timeout", signature=letter * 16)
+    assert root.get(page(DEAD)).context["groups"]["is_all"]
+    dead(keys, error="shop.Timeout", signature="c" * 16)
+    assert not root.get(page(DEAD)).context["groups"]["is_all"]
 
 
 def test_filters_leave_what_they_name(root: Client, keys: Keys) -> None:
@@ -88,7 +102,7 @@ def test_filters_that_no_index_serves_look_at_what_ended_last_and_say_so(
     monkeypatch.setattr(DeadLetterAdmin, "list_per_page", 2)
     found = root.get(page(DEAD), {"category": "1"})
     assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in claims[:2]]
-    assert "looked at the newest 2 rows only" in found.content.decode()
+    assert "look only at the newest 2 rows" in found.content.decode()
     for which, expected in (("1", claims[:2]), ("2", claims[2:])):
         found = root.get(page(DEAD), {"p": which})
         assert [row.pk for row in found.context["cl"].result_list] == [claim.digest for claim in expected]
@@ -164,7 +178,7 @@ def test_a_review_is_resolved_with_a_result_that_must_be_json(root: Client, keys
     for wrong in ("{ref: 7}", "NaN", "1e999", '{"__type__": "no", "__value__": 1}', "[" * 9000):
         refused = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": wrong})
         assert refused.status_code == 400
-        assert "This is no JSON" in refused.content.decode()
+        assert "This is not JSON" in refused.content.decode()
     too_long = root.post(url, {"seen": seen(root, url), "reason": WHY, "result": f'"{"x" * 70_000}"'})
     assert "at most 65536 characters" in too_long.content.decode()
     assert keys.row(claim).state == State.REVIEW
@@ -226,10 +240,8 @@ def test_what_would_make_it_fail_again_is_said_before(root: Client, keys: Keys) 
     )
     unsendable = dead(keys)
     keys.in_columns(unsendable, message=None)
-    assert (
-        "nothing of the call is stored" in root.get(page(DEAD, "redrive", unsendable.digest)).content.decode()
-    )
-    assert "nothing of the call is stored" in decide(root, "redrive", unsendable)
+    assert "message is not stored" in root.get(page(DEAD, "redrive", unsendable.digest)).content.decode()
+    assert "message is not stored" in decide(root, "redrive", unsendable)
     assert keys.row(unsendable).state == State.FAILED
 
 

@@ -15,7 +15,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.admin.test_keys import inert
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 JOB = "failedjob"
@@ -87,7 +87,7 @@ def test_a_second_click_runs_nothing_and_names_the_first(
     mark = seen(second, url)
     root.post(url, {"seen": seen(root, url), "reason": "a"})
     told = second.post(url, {"seen": mark, "reason": "b"}, follow=True)
-    assert "somebody else has just rerun it" in messages_of(told)
+    assert "somebody else has just rerun this job" in messages_of(told)
     assert len(sent) == 1
     assert "root ran it again" in second.get(url).content.decode()
 
@@ -103,7 +103,7 @@ def test_a_broker_that_is_away_is_said_and_nothing_is_logged(
 
     monkeypatch.setattr(reruns, "bounded_connection", away)
     told = root.post(url, {"seen": seen(root, url), "reason": "a"}, follow=True)
-    assert "the broker did not take it" in messages_of(told)
+    assert "the broker did not take the message" in messages_of(told)
     assert logged() == []
 
 

@@ -44,7 +44,7 @@ from tests.admin.test_failed_jobs import sent
 from tests.admin.test_keys import inert
 from tests.beat.bench import Bench
 from tests.beat.conftest import bench
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["bench", "sent"]

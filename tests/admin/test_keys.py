@@ -19,7 +19,7 @@ from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 KEY = "idempotencykey"
@@ -76,23 +76,6 @@ def test_a_held_key_is_told_by_its_holder_its_attempt_its_lease_and_what_happens
         assert "has fallen silent" in root.get(page(KEY, "change", claim.digest)).context["answer"]
 
 
-def test_the_steps_of_a_key_are_told_with_their_attempt_and_duration(
-    root: Client, person: Person, keys: Keys
-) -> None:
-    claim = keys.claimed()
-    assert keys.store().keep_step(claim, "plan", value='{"weeks": 6}', elapsed=2.5)
-    assert keys.store().keep_step(claim, "ask", value=None, elapsed=3725.0)
-    lines = root.get(page(KEY, "change", claim.digest)).context["steps"]
-    assert [(each.name, each.attempt, each.took) for each in lines] == [
-        ("plan", 1, "2.5 s"),
-        ("ask", 1, "1 h 2 m"),
-    ]
-    assert ('"weeks": 6' in lines[0].value, lines[1].value) == (True, "null")
-    ann = person("view_idempotencykey").get(page(KEY, "change", claim.digest))
-    assert [each.value for each in ann.context["steps"]] == ["", ""]
-    assert ("2.5 s" in ann.content.decode(), "weeks" in ann.content.decode()) == (True, False)
-
-
 def test_a_key_of_which_no_call_was_refused_is_not_asked_why(root: Client, keys: Keys) -> None:
     shown = root.get(page(KEY, "change", keys.claimed().digest)).content.decode()
     assert "What a call of this key meets now" in shown
@@ -129,7 +112,7 @@ def test_a_release_is_confirmed_carried_out_as_seen_and_logged(root: Client, key
     with keys.untouched(claim):
         asked = root.get(url)
         assert claim.owner in asked.content.decode()
-        assert "its completion is refused" in asked.content.decode()
+        assert "the ledger refuses its completion" in asked.content.decode()
         assert root.post(url, {"seen": str(keys.row(claim).token), "reason": " "}).status_code == 400
         assert root.get(url, {"seen": "1", "reason": WHY}).status_code == 200
     told = root.post(url, {"seen": seen(root, url), "reason": WHY}, follow=True)
@@ -290,7 +273,7 @@ def test_a_page_names_no_command_where_it_has_a_link(root: Client, keys: Keys) -
     claim = keys.claimed()
     assert keys.fail(claim)
     shown = root.get(page(KEY, "change", claim.digest))
-    assert "A redrive runs this one again." in shown.context["next"]
+    assert "A redrive runs this call again." in shown.context["next"]
     assert "idem dead-letters" not in shown.content.decode()
     assert shown.context["letter_url"] == page("deadletter", "change", claim.digest)
 

@@ -18,7 +18,7 @@ from django_idempotent_tasks.sweeper import redrives as redriving
 from tests.admin.conftest import HOSTILE, Person, at_most, logged, messages_of, page, seen
 from tests.admin.test_dead_letters import DEAD, WHY, dead
 from tests.admin.test_keys import inert
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 OPERATION = "redriveoperation"

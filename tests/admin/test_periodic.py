@@ -93,7 +93,7 @@ def test_entries_of_each_kind_are_shown_in_words_and_nothing_acts(root: Client, 
     found = rows(root)
     assert "03:00 AM" in found["nightly"]["schedule"]
     assert (found["nightly"]["next"], found["nightly"]["enabled"]) == ("-", False)
-    assert found["at once"]["next"] == "when a beat has looked at it"
+    assert found["at once"]["next"] == "known when a beat has read the entry"
     assert found["often"]["passed_over"].startswith("1,234, the last ")
     assert "an ordinary beat sent it as well" in found["often"]["stranger"]
     hostile = PeriodicTask.objects.get(name=HOSTILE)
@@ -146,7 +146,7 @@ def test_a_run_by_hand_is_confirmed_sent_and_logged(person: Person, shop: Bench)
     entry_of_log = LogEntry.objects.get()
     assert entry_of_log.change_message == "Run it now: the report was wrong"
     assert entry_of_log.object_repr == "often"
-    assert "Somebody has asked for it meanwhile" in messages_of(ann.post(url, form, follow=True))
+    assert "Somebody else has run it meanwhile" in messages_of(ann.post(url, form, follow=True))
     assert shop.post.arrived() == []
     assert "the report was wrong" in ann.get(page("beatcursor", "history", entry.pk)).content.decode()
 
@@ -229,7 +229,7 @@ def test_an_entry_that_beat_cannot_read_is_named_with_the_remedy_beside_the_othe
     found = rows(root)
     assert (found["often"]["problem"], set(found)) == ("", {"often", "bad"})
     assert found["bad"]["problem"].endswith(".")
-    assert found["bad"]["next"] == "none: beat cannot read it"
+    assert found["bad"]["next"] == "none: beat cannot read the entry"
     said = root.get(page("beatcursor", "change", bad.pk))
     assert ("cannot be read", found["bad"]["problem"]) in said.context["facts"]
     assert root.get(page("beatcursor", "history", bad.pk)).status_code == 200
@@ -237,7 +237,8 @@ def test_an_entry_that_beat_cannot_read_is_named_with_the_remedy_beside_the_othe
     if wrong not in SENT_BY_HAND:
         answer = root.post(url, {"reason": "now", "seen": seen(root, url)}, follow=True)
         assert found["bad"]["problem"] in messages_of(answer)
-    (about,) = [each for each in root.get(DASHBOARD).context["findings"] if "cannot be read" in each["text"]]
+    findings = root.get(DASHBOARD).context["findings"]
+    (about,) = [each for each in findings if "Beat cannot read" in each["text"]]
     assert about["url"] == LIST
 
 

@@ -12,7 +12,7 @@ from django_idempotent_tasks.admin import refusals
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import DuplicateAttempt
 from tests.admin.conftest import HOSTILE, Person, at_most, page
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from django_idempotent_tasks.models import FailedJob
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import APP, Person
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 

@@ -22,7 +22,7 @@ from django_idempotent_tasks.models import BeatCursor
 from django_idempotent_tasks.sweeper import prune as pruning
 from django_idempotent_tasks.sweeper.prune import CURSOR_KEEP, gone_cursors, prune_bite
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 from tests.support.ledger.session import Session, wait_until_blocked
 from tests.support.waiting import PATIENCE
 

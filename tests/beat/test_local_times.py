@@ -18,7 +18,7 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import BeatCursor, HourlyCount, IdempotencyKey
 from django_idempotent_tasks.sweeper.hours import count_hours
 from tests.beat.bench import Bench
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 #: The two rounds of the hour that comes twice in New York.

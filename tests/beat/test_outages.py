@@ -27,7 +27,7 @@ def test_a_database_that_goes_away_is_a_rest_and_nothing_is_lost_or_sent_twice(
         "schedulers.database_now",
         "schedulers.place",
         "beat.dispatch._count",
-        "beat.dispatch._take_note",
+        "beat.dispatch._remember_end",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"django_idempotent_tasks.{where}", fail)

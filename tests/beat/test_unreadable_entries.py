@@ -167,7 +167,7 @@ def _assert_named(bad: PeriodicTask, caplog: pytest.LogCaptureFixture) -> None:
     printed = StringIO()
     with pytest.raises(SystemExit):
         call_command("idem", "health", "beat", stdout=printed)
-    assert "1 cannot be read, and the others go on: bad" in printed.getvalue()
+    assert "Beat cannot read 1, and goes on with the others: bad" in printed.getvalue()
     facts = idem("status")[1]
     assert facts["beat"]["unreadable"] == ["bad"]
     assert "beat_unreadable" in [each["name"] for each in facts["findings"]]

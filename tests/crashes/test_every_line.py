@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crashes.conftest import ALIASES, APPS
 from tests.crashes.scenarios import FILES, SCENARIOS, Scenario, before_effects, spots_of
 from tests.crashes.world import DEAD, die
+from tests.support.deliveries import ALIASES, APPS
 from tests.support.glitch import Glitch, Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)

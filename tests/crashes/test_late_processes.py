@@ -8,10 +8,10 @@ import pytest
 
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import State
-from tests.crashes.conftest import ALIASES, APPS
 from tests.crashes.shop import LEASE, completing, refusing, retrying, returning
 from tests.crashes.stage import Ends, Stage
 from tests.crashes.world import Mortal, stop
+from tests.support.deliveries import ALIASES, APPS
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 

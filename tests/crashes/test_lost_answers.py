@@ -12,9 +12,9 @@ import pytest
 from django.db import connections
 
 from django_idempotent_tasks.states import State
-from tests.crashes.conftest import ALIASES, APPS
 from tests.crashes.shop import completing, refusing, retrying, returning
 from tests.crashes.stage import Ends, Stage
+from tests.support.deliveries import ALIASES, APPS
 from tests.support.network.proxy import Proxy
 
 pytestmark = [

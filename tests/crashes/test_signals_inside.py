@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crashes.conftest import ALIASES, APPS
 from tests.crashes.scenarios import (
     COMPLETION,
     FAILURE,
@@ -20,6 +19,7 @@ from tests.crashes.scenarios import (
     spots_of,
 )
 from tests.crashes.strikes import INTERRUPT, SHUTDOWN, SOFT_LIMIT, Signal, Strike
+from tests.support.deliveries import ALIASES, APPS
 from tests.support.glitch import Spot, files_of
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)

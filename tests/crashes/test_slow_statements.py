@@ -11,10 +11,10 @@ from billiard.common import _shutdown_cleanup  # type: ignore[attr-defined]  # n
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 
 from django_idempotent_tasks.states import State
-from tests.crashes.conftest import ALIASES, APPS
 from tests.crashes.shop import completing, returning
 from tests.crashes.stage import Sight, Stage
 from tests.crashes.world import Mortal
+from tests.support.deliveries import ALIASES, APPS
 from tests.support.ledger.slow_server import CLAIM, COMMIT, COMPLETION, Server, Slow
 from tests.support.waiting import eventually
 

@@ -20,6 +20,9 @@ from django_idempotent_tasks.messages.relay import relay
 from tests.docs import shop
 from tests.docs.pages import Block
 from tests.docs.shop import carrier, gateway, models
+from tests.support.ledger.quick import emptied_by_delete
+
+__all__ = ["emptied_by_delete"]
 
 #: Where Celery keeps the current app and the shared tasks; the stubs do not know.
 celery_state: Any = import_module("celery._state")

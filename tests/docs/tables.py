@@ -1,9 +1,10 @@
-"""The tables of a page of the reference, and the values that their cells stand for."""
+"""The tables of a page, above all of the reference, and the values that their cells stand for."""
 
 from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 from tests.docs.pages import ROOT
 
@@ -17,6 +18,15 @@ def rows(page: str, heading: str = "") -> list[list[str]]:
     if heading:
         text = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         assert text, heading
+    return _cells(text)
+
+
+def rows_of(page: Path) -> list[list[str]]:
+    """The cells of all tables of any page; without the tables' heads."""
+    return _cells(page.read_text())
+
+
+def _cells(text: str) -> list[list[str]]:
     found: list[list[str]] = []
     for line in text.splitlines():
         if set(line) <= set("|-") and "-" in line:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.conftest import Example
 from tests.docs.pages import PAGES, TUTORIAL, Block, blocks, name_of
+from tests.support.ledger.quick import EVERY_APP
 
 #: Shown by pages, and there already for their examples.
 MODELS = "shop/models.py"
@@ -23,6 +24,7 @@ def _examples(page: Path) -> list[Block]:
 PAGES_IN_PROCESS = [page for page in PAGES if page != TUTORIAL and _examples(page)]
 
 
+@pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 @pytest.mark.parametrize("page", PAGES_IN_PROCESS, ids=name_of)
 def test_the_examples_of_a_page_run(page: Path, example: Example) -> None:
     for block in _examples(page):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from django.apps import apps
 from django.core.management import load_command_class
 from django.dispatch import Signal
 
@@ -71,8 +72,14 @@ def _documented_signals() -> Iterator[tuple[list[str], list[str]]]:
 
 
 def test_every_check() -> None:
-    sources = "".join(path.read_text() for path in PACKAGE.glob("*checks.py"))
+    sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     assert set(named("checks.md")) == set(re.findall(r'id=f"\{ID\}\.([EW]\d{3})"', sources))
+
+
+def test_every_permission_of_our_own() -> None:
+    models = apps.get_app_config("django_idempotent_tasks").get_models()
+    there = {name for model in models for name, _words in model._meta.permissions}
+    assert {name for first, _allows in rows("admin.md") for name in re.findall(r"`(\w+)`", first)} == there
 
 
 @pytest.mark.parametrize(

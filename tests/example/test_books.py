@@ -16,6 +16,7 @@ from example_project.books import tasks
 from example_project.books.models import JobRun, Reconciliation, Reminder
 from example_project.gateway.server import GatewayServer
 from example_project.payments.models import Charge, Payment, Status, Tenant
+from tests.support.ledger.quick import EVERY_APP
 
 pytestmark = pytest.mark.usefixtures("eager", "gateway", "tenant")
 DUE = "2026-01-05T03:30:00+00:00"
@@ -38,7 +39,7 @@ def booked(reference: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 def test_each_tenant_is_compared_with_the_gateway_once_an_occurrence(gateway: GatewayServer) -> None:
     Tenant.objects.create(slug="other", name="Other")
     booked(charged(gateway, "a", "acme/p1"))

@@ -19,13 +19,14 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from example_project.study_plans.models import Course, School, Student, StudyPlan
 from tests.support.ledger.databases import url_of
+from tests.support.ledger.quick import EVERY_APP
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.postgresql,
-    pytest.mark.django_db(transaction=True),
+    pytest.mark.django_db(transaction=True, available_apps=EVERY_APP),
     pytest.mark.urls("example_project.urls"),
 ]
 WEEKS = 4

@@ -17,6 +17,8 @@ from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from example_project.study_plans import author
 from example_project.study_plans.models import Course, School, Student, StudyPlan
+from tests.support.ledger.quick import EVERY_APP
+from tests.support.post import only_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("example_project.urls")]
 JSON = {"Accept": "application/json"}
@@ -59,18 +61,14 @@ def desk() -> Desk:
     return Desk("north")
 
 
-def row() -> IdempotencyKey:
-    return IdempotencyKey.objects.get()
-
-
 def test_a_click_is_accepted_and_the_second_one_refused_with_the_job_that_runs(desk: Desk) -> None:
     assert desk.click().status_code == 302
     second = desk.click()
     assert (second.status_code, 1 <= int(second["Retry-After"]) <= 10) == (409, True)
     html = second.content.decode()
     assert "Your click was refused" in html
-    assert row().task_id in html
-    assert (row().scope, row().state, DuplicateAttempt.objects.get().scope) == (
+    assert only_row().task_id in html
+    assert (only_row().scope, only_row().state, DuplicateAttempt.objects.get().scope) == (
         "north",
         State.PENDING,
         "north",
@@ -86,7 +84,7 @@ def test_a_school_s_name_in_other_letters_is_no_other_school(desk: Desk) -> None
 
 def test_a_json_client_is_answered_in_json_and_follows_the_job(desk: Desk) -> None:
     first, second = desk.click(**JSON), desk.click(**JSON)
-    assert (first.status_code, first["Location"]) == (202, f"/jobs/{row().task_id}/")
+    assert (first.status_code, first["Location"]) == (202, f"/jobs/{only_row().task_id}/")
     assert (second.status_code, second["Content-Type"]) == (409, "application/problem+json")
     assert second.json()["job"]["id"] == first.json()["id"]
     assert desk.client.get(first["Location"]).json()["state"] == "pending"
@@ -95,7 +93,7 @@ def test_a_json_client_is_answered_in_json_and_follows_the_job(desk: Desk) -> No
 
 def test_a_running_job_is_looked_at_soon_however_long_its_lease_is(desk: Desk) -> None:
     job = desk.click(**JSON)
-    now = row().created_at
+    now = only_row().created_at
     IdempotencyKey.objects.update(state=State.RUNNING, open_at=now + timedelta(seconds=60))
     assert desk.client.get(job["Location"])["Retry-After"] == "3"
     assert desk.click(**JSON)["Retry-After"] == "10"
@@ -131,13 +129,14 @@ def test_who_is_not_signed_in_is_asked_to(desk: Desk) -> None:
 def test_a_finished_plan_is_shown_and_may_be_made_anew_at_once(desk: Desk) -> None:
     for number in (1, 2):
         assert desk.click().status_code == 302
-        assert (row().state, StudyPlan.objects.count()) == (State.SUCCEEDED, number)
+        assert (only_row().state, StudyPlan.objects.count()) == (State.SUCCEEDED, number)
         html = desk.look()
         assert ("Generate again" in html, "mock exam" in html, html.count("<li value=")) == (True, False, 3)
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.django_db(transaction=True)  # or what the first attempt saved would be rolled back
+# In a transaction, what the first attempt saved would be rolled back.
+@pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 def test_an_attempt_that_fails_costs_the_week_that_it_was_at(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,9 +170,9 @@ def test_a_plan_that_failed_says_why_and_may_be_asked_for_again(
         desk.click()
     html = desk.look()
     assert "&lt;b&gt;no ink&lt;/b&gt;" in html
-    assert (row().state, row().reason) == (State.FAILED, Reason.RETRIES_USED_UP)
+    assert (only_row().state, only_row().reason) == (State.FAILED, Reason.RETRIES_USED_UP)
     desk.click()
-    assert row().state == State.SUCCEEDED
+    assert only_row().state == State.SUCCEEDED
 
 
 def test_a_running_job_shows_how_far_it_is_without_a_script(desk: Desk) -> None:
@@ -189,11 +188,11 @@ def test_a_running_job_shows_how_far_it_is_without_a_script(desk: Desk) -> None:
 def test_only_the_job_that_was_seen_is_cancelled(desk: Desk) -> None:
     desk.click()
     assert "nothing to cancel" in desk.cancel("another-job").content.decode()
-    assert row().state == State.PENDING
-    assert "Cancelled." in desk.cancel(row().task_id).content.decode()
-    assert row().state == State.CANCELLED
+    assert only_row().state == State.PENDING
+    assert "Cancelled." in desk.cancel(only_row().task_id).content.decode()
+    assert only_row().state == State.CANCELLED
     assert desk.click().status_code == 302
-    assert row().state == State.PENDING
+    assert only_row().state == State.PENDING
 
 
 def test_an_administrator_without_schools_makes_some_to_try_and_nobody_else_does() -> None:

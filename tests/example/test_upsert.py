@@ -12,6 +12,7 @@ from django.db import connection, transaction
 
 from example_project.payments.events import STATUSES, PaymentEvent
 from example_project.payments.models import Payment, Status, Tenant
+from tests.support.ledger.quick import EVERY_APP
 
 
 def event(status: str, *, number: int = 1) -> PaymentEvent:
@@ -66,7 +67,7 @@ def wait_until_somebody_waits() -> None:
     pytest.fail("the other connection did not wait")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 @pytest.mark.postgresql
 @pytest.mark.parametrize(("first", "second"), [("pending", "completed"), ("completed", "pending")])
 def test_two_first_events_at_once_leave_the_furthest_status(first: str, second: str) -> None:

@@ -15,7 +15,7 @@ from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import MESSAGE, a_failure
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 #: ``mysql`` is there where MYSQL_URL names a server.
 LEDGERS = [alias for alias in ("default", "sqlite", "mysql") if alias in settings.DATABASES]

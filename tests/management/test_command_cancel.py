@@ -18,7 +18,7 @@ from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.keys import cancel as module
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 
@@ -138,7 +138,7 @@ def begin_when_found(monkeypatch: Any, work: Any) -> None:
 
 
 @pytest.mark.postgresql
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 def test_a_key_that_a_completion_holds_is_counted_as_locked_and_not_waited_for() -> None:
     keys = Keys("default")
     held, free = keys.claimed(), keys.claimed()
@@ -152,7 +152,7 @@ def test_a_key_that_a_completion_holds_is_counted_as_locked_and_not_waited_for()
 
 
 @pytest.mark.postgresql
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 def test_where_only_a_state_was_meant_nobody_can_move_the_key_on_between_look_and_cancel(
     monkeypatch: Any,
 ) -> None:
@@ -225,6 +225,6 @@ def test_who_cancelled_what_and_why_is_logged_on_one_line(
 def test_the_text_says_that_bodies_are_not_stopped() -> None:
     claim = Keys("default").claimed()
     assert (
-        "Bodies that run are not stopped; their completion is refused."
+        "Bodies that run are not stopped, but the ledger refuses their completion."
         in idem("keys", "cancel", claim.digest)[1]
     )

@@ -15,7 +15,7 @@ from django_idempotent_tasks.management.upkeep import erase
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Step
 from django_idempotent_tasks.states import State
 from tests.management.test_command_cancel import WHY
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 

@@ -4,53 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from io import StringIO
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from django_idempotent_tasks.identity.key import Identity
-from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.identity.text import harmless
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.commands.idem import Command
-from django_idempotent_tasks.operations.text import harmless, span
-from django_idempotent_tasks.testing.contract.bench import Bench, a_failure
+from django_idempotent_tasks.operations.text import span
+from django_idempotent_tasks.testing.contract.bench import a_failure
+from tests.support.keys import HOSTILE, Keys, both, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
-
-#: An escape that clears a terminal, a bell, a C1 control, a change of direction, a line of its own.
-HOSTILE = "\x1b[2J\x07\x9b31m\u202egnp\nINJECTED"
-
-
-class Keys(Bench):
-    """Keys on one of the tests' databases."""
-
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
-
-    def store(self) -> LedgerStore:
-        return get_store(self._alias)
-
-
-both = pytest.mark.parametrize("keys", [Keys("default"), Keys("sqlite")], ids=["default", "sqlite"])
-
-
-def idem(*words: object, **options: Any) -> tuple[int, str]:
-    """Run the command as a program does: its exit code and what it printed."""
-    printed = StringIO()
-    try:
-        call_command("idem", *words, stdout=printed, **options)
-    except SystemExit as end:
-        return int(str(end.code)), printed.getvalue()
-    return 0, printed.getvalue()
-
-
-def facts(keys: Keys, *words: object) -> tuple[int, Any]:
-    """Run it on the database of ``keys``: its exit code and its JSON document."""
-    code, printed = idem(*words, "--database", keys.alias, "--format", "json")
-    return code, json.loads(printed)
 
 
 def test_options_may_be_given_as_words_and_as_keywords() -> None:
@@ -97,7 +65,11 @@ def test_a_wrong_word_ends_with_2_and_the_usage_in_a_shell(capsys: pytest.Captur
         (["keys", "list"], {"older_than": "soon"}, "write 90s, 15m, 2h or 7d"),
         (["keys", "list", "--state", "dead"], {}, "use one of pending, running, retry"),
         (["keys", "list", "--limit", "0"], {}, "between 1 and"),
-        (["keys", "show", "abc"], {}, "'idem keys list' prints them in full"),
+        (
+            ["keys", "show", "abc"],
+            {},
+            "'idem keys list' and 'idem dead-letters list --rows' print them in full",
+        ),
         (["keys", "show"], {}, "Give a digest, or --task NAME and --key TEXT"),
         (["keys", "show", "--task", "t", "--key", ""], {}, "give a value that names this piece of work"),
         (["prune", "--pause", "-1"], {}, "no number of seconds"),

@@ -16,7 +16,7 @@ from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.operations import search
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 
@@ -176,19 +176,19 @@ NEXT: list[tuple[dict[str, Any], int, str]] = [
     (
         {"state": State.PENDING, "due": -1, "sends": -1},
         0,
-        "does not have its message; the sweeper sends it now",
+        "does not have the call's message; the sweeper sends it now",
     ),
     ({"state": State.RUNNING, "open": 60}, 0, "the key is free in "),
-    ({"state": State.RUNNING, "open": 60}, 99, "frees it and sends it again"),
-    ({"state": State.RUNNING, "open": 60, "in_external": True}, 99, "moves it to REVIEW"),
+    ({"state": State.RUNNING, "open": 60}, 99, "frees the key and sends its call again"),
+    ({"state": State.RUNNING, "open": 60, "in_external": True}, 99, "moves the key to REVIEW"),
     (
         {"state": State.RUNNING, "open": 60, "message": None},
         99,
-        "the next copy or call that arrives takes it over",
+        "the next copy or call that arrives takes the key over",
     ),
-    ({"state": State.RETRY, "open": 90, "due": 300}, 0, "It may be claimed in 1 m"),
-    ({"state": State.RETRY, "open": -9, "due": 300, "message": None}, 0, "none is stored to send"),
-    ({"state": State.REVIEW}, 0, "waits for a person"),
+    ({"state": State.RETRY, "open": 90, "due": 300}, 0, "A worker may claim the key in 1 m"),
+    ({"state": State.RETRY, "open": -9, "due": 300, "message": None}, 0, "none is stored"),
+    ({"state": State.REVIEW}, 0, "waits for your decision"),
     (
         {"state": State.FAILED, "reason": Reason.RETRIES_USED_UP, "due": 9000},
         0,

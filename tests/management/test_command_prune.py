@@ -22,7 +22,7 @@ from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.prune import HOURLY_KEEP
 from django_idempotent_tasks.testing.contract.bench import RETENTION, WINDOW
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError
 from django_idempotent_tasks.management.keys import release as module
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 
@@ -27,7 +27,7 @@ def test_without_yes_nothing_changes_and_the_holder_is_named(keys: Keys) -> None
         code, text = idem("keys", "release", claim.digest, *WHY, "--database", keys.alias)
     assert code == 0
     assert claim.owner in text
-    assert "its completion is refused from now on" in text
+    assert "the ledger refuses its completion from now on" in text
     assert "Say --yes" in text
 
 

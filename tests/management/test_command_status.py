@@ -11,10 +11,10 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.operations import counts, status
+from django_idempotent_tasks.operations import counts, findings
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import WINDOW
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 
@@ -206,7 +206,7 @@ def test_text_and_json_tell_the_same_findings() -> None:
 
 @both
 def test_a_bite_of_keys_past_their_time_says_that_the_sweeper_is_behind(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr(status, "PRUNE_BEHIND", 3)
+    monkeypatch.setattr(findings, "PRUNE_BEHIND", 3)
     led(keys)
     for _ in range(3):
         keys.completed(retention=0)
@@ -215,4 +215,4 @@ def test_a_bite_of_keys_past_their_time_says_that_the_sweeper_is_behind(keys: Ke
     with shifted(WINDOW + 90):
         assert found(keys) == ["prune_behind"]
         text = idem("status", "--database", keys.alias)[1]
-    assert "3 key(s) are past their time for over a minute: the sweeper is behind" in text
+    assert "3 keys should have been deleted over a minute ago: the sweeper is behind" in text

@@ -22,7 +22,7 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper import posting, prune, sweep
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.management.test_command_idem import Keys, both, facts, idem
+from tests.support.keys import Keys, both, facts, idem
 
 if TYPE_CHECKING:
     from pytest_django import Settings

@@ -18,7 +18,7 @@ from django_idempotent_tasks.signals import redriven
 from django_idempotent_tasks.states import State
 from example_project.payments.tasks import notify
 from tests.management.graves import LEDGERS, WHY, dead, everywhere, states
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
@@ -123,8 +123,8 @@ def test_a_decision_on_a_failure_is_refused_once_the_work_has_failed_anew(keys: 
     assert keys.fail(keys.started(claim.call))
     for decision in (
         dead_letters.redrive(keys.store(), seen, by="me"),
-        dead_letters.discard(keys.store(), seen),
-        dead_letters.resolve(keys.store(), seen, None),
+        dead_letters.discard(keys.store(), seen, by="me"),
+        dead_letters.resolve(keys.store(), seen, None, by="me"),
     ):
         assert not decision.done
         assert "has moved on and is FAILED now" in decision.problem
@@ -190,7 +190,7 @@ def test_what_cannot_be_sent_is_refused_and_says_what_to_do(keys: Keys, settings
     claim = dead(keys, message=None)
     code, seen = decide(keys, ["redrive"], claim, *WHY)
     assert (code, seen["outcome"]) == (1, "not possible")
-    assert "send it again where it came from, or resolve or discard" in seen["text"]
+    assert "again where it came from, or resolve or discard" in seen["text"]
     settings.IDEMPOTENT_TASKS = {"MAX_PAYLOAD": 200}
     big = ["redrive", "--arguments", json.dumps({"args": ["x" * 300]})]
     assert "above MAX_PAYLOAD" in decide(keys, big, dead(keys), *WHY)[1]["text"]
@@ -204,11 +204,14 @@ def test_arguments_that_no_worker_could_read_are_refused_where_they_are_given(te
     with keys.untouched(claim):
         with pytest.raises(CommandError, match="is not JSON"):
             decide(keys, ["redrive", "--arguments", text], claim, *WHY)
-        for given in (math.nan, {"__type__": "none", "__value__": 1}):
+        for given, words in (
+            (math.nan, "NaN is no number in JSON"),
+            ({"__type__": "none", "__value__": 1}, "none that can be read"),
+        ):
             refused = dead_letters.redrive(keys.store(), row, by="ann", edited=([given], {}))
-            assert "are not JSON" in refused.problem
+            assert words in refused.problem
         with pytest.raises(ValueError, match="NaN is no number in JSON"):
-            dead_letters.resolve(keys.store(), row, math.nan)
+            dead_letters.resolve(keys.store(), row, math.nan, by="ann")
 
 
 @everywhere

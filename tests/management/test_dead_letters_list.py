@@ -16,7 +16,7 @@ from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.states import Category, State
 from tests.management.graves import LEDGERS, WHY, dead, everywhere, many
-from tests.management.test_command_idem import HOSTILE, Keys, facts, idem
+from tests.support.keys import HOSTILE, Keys, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 
@@ -164,11 +164,11 @@ def test_what_a_task_wrote_can_do_nothing_to_a_terminal(keys: Keys) -> None:
         (["redrive", "nonsense"], "is no digest"),
         (["redrive"], "at least one filter, or --all"),
         (["discard"], "at least one filter, or --all"),
-        (["discard", "--all", "--task", "x"], "--all is for no filter"),
+        (["discard", "--all", "--task", "x"], "Give filters or --all, not both"),
         (["discard", "--all", "--yes"], "--reason must say why"),
         (["redrive", "--all", "--yes", "--reason", " "], "--reason must say why"),
         (["redrive", "--all", "--arguments", "{}"], "are written"),
-        (["redrive", "--all", "--arguments", '{"args": [1]}'], "for the one dead letter"),
+        (["redrive", "--all", "--arguments", '{"args": [1]}'], "they are for one dead letter"),
     ],
 )
 def test_a_wrong_word_is_an_error_with_2_that_says_what_to_write(words: list[str], remedy: str) -> None:

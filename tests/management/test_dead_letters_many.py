@@ -15,7 +15,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from example_project.payments.tasks import notify
 from tests.management.graves import LEDGERS, WHY, dead, everywhere, many, states
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
@@ -53,7 +53,7 @@ def test_a_dry_run_counts_by_kind_and_says_what_cannot_be_sent_and_what_is_likel
     assert not RedriveOperation.objects.using(keys.alias).exists()
     text = idem("dead-letters", "redrive", "--all", "--rate", "5/s", "--database", keys.alias)[1]
     assert "would redrive 3 dead letter(s), at most 5 a second" in text
-    assert "1 more fit, but nothing of their call is stored" in text
+    assert "1 more fit, but their message is not stored" in text
     assert "1 more have a message that cannot be read: they are skipped" in text
 
 
@@ -126,7 +126,7 @@ def test_a_redrive_tells_how_many_have_failed_again(keys: Keys) -> None:
         dead(keys, task="shop.other")
     code, seen = facts(keys, "redrives", "show", number)
     assert (code, seen["redriven"], seen["dead_letters_again"]) == (0, 3, {"count": 2, "at_least": False})
-    assert "2 that fit it" in idem("redrives", "show", number, "--database", keys.alias)[1]
+    assert "2 that fit the selection" in idem("redrives", "show", number, "--database", keys.alias)[1]
     assert f"redrives show {number}" in idem("redrives", "follow", number, "--database", keys.alias)[1]
 
 
@@ -174,7 +174,7 @@ def test_where_nothing_fits_nothing_begins(keys: Keys) -> None:
 
 @everywhere
 def test_all_that_fit_are_discarded_also_over_many_bites_and_no_others(keys: Keys, monkeypatch: Any) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.management.dead_letters.discard.BITE", 4)
+    monkeypatch.setattr("django_idempotent_tasks.operations.dead_letters.BITE", 4)
     many(keys, 10)
     other = dead(keys, task="shop.refund")
     words = ("dead-letters", "discard", "--task", "shop.charge")

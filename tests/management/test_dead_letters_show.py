@@ -13,7 +13,7 @@ from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from example_project.payments.tasks import notify
 from tests.management.graves import LEDGERS, WHY, dead, everywhere
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
@@ -60,10 +60,10 @@ def test_arguments_and_traceback_are_shown_only_when_they_are_asked_for(keys: Ke
 @pytest.mark.parametrize(
     ("task", "message", "words"),
     [
-        (notify.name, PAYMENT, "Runs it again: the same key"),
-        (notify.name, OLD_PAYMENT, "likely to fail: its arguments do not fit the task as it is now"),
-        ("shop.gone", PAYMENT, "likely to fail: no task of this name is known here"),
-        (notify.name, None, "Not possible: nothing of the call is stored"),
+        (notify.name, PAYMENT, "Runs the call again: key"),
+        (notify.name, OLD_PAYMENT, "likely to fail again: its arguments do not fit the task as it is now"),
+        ("shop.gone", PAYMENT, "likely to fail again: no task of this name is known here"),
+        (notify.name, None, "Not possible: the call's message is not stored"),
         (notify.name, "{", "Not possible: its stored message cannot be read"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_key_that_was_discarded_says_so(keys: Keys) -> None:
     assert facts(keys, "dead-letters", "discard", claim.digest, *WHY)[0] == 0
     seen = facts(keys, "keys", "show", claim.digest)[1]
     assert seen["discarded"] is not None
-    assert "It was discarded: a new call may have the key" in seen["next"]
+    assert "The dead letter was discarded: a new call may claim the key" in seen["next"]
     assert "discarded already" in facts(keys, "dead-letters", "show", claim.digest)[1]["decisions"]["discard"]
 
 

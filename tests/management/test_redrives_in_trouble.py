@@ -16,9 +16,9 @@ from django_idempotent_tasks.operations.selection import Selection
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import a_failure
-from tests.management.test_command_idem import Keys, idem
+from tests.support.keys import Keys, idem
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 TEXT = '{"v": 1, "args": [7], "kwargs": {}, "options": {"task_id": "A"}}'
 
 

@@ -12,8 +12,8 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.management.upkeep import sweep as module
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.states import State
-from tests.management.test_command_idem import Keys, both, facts, idem
 from tests.management.test_command_sweep import app, call
+from tests.support.keys import Keys, both, facts, idem
 
 __all__ = ["app"]
 

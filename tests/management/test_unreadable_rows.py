@@ -14,7 +14,7 @@ from django_idempotent_tasks.ledger.progress import LIMIT
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import State
-from tests.management.test_command_idem import Keys, facts, idem
+from tests.support.keys import Keys, facts, idem
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from django_idempotent_tasks import ManualReview, PermanentError, log
-from django_idempotent_tasks.ledger import doubted
+from django_idempotent_tasks.ledger import orphans
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claim
@@ -69,8 +69,8 @@ def swept(till: Till, shop: Counter, claim: Claim) -> None:
 
 
 def released(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001
-    assert doubted.release(get_store(shop.alias), shop.row)
-    assert not doubted.release(get_store(shop.alias), shop.row)
+    assert orphans.release(get_store(shop.alias), shop.row)
+    assert not orphans.release(get_store(shop.alias), shop.row)
 
 
 def buried(till: Till, shop: Counter, claim: Claim) -> None:  # noqa: ARG001

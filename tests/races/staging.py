@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 
+import pytest
+
 from django_idempotent_tasks.conf.options import Policy
 from django_idempotent_tasks.ledger.atomic import AtomicLedger, Recorded
 from django_idempotent_tasks.ledger.ledger import Ledger
@@ -32,6 +34,14 @@ from tests.support.ledger.policies import POLICY
 from tests.support.ledger.session import Session, T, Work, wait_until_blocked
 
 __all__ = ["LEASE", "REPUBLISH", "RETENTION", "WINDOW", "Stage"]
+
+
+BOTH_ENDS = pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
+
+
+def end(session: Session, *, commits: bool) -> None:
+    """End the session's transaction one way or the other."""
+    session.commit() if commits else session.rollback()
 
 
 class Stage(Bench):

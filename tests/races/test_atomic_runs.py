@@ -11,11 +11,11 @@ from django_idempotent_tasks.ledger.atomic import ANY_TOKEN, Recorded
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Answered, Call, Claim, Claimed, Refused, Reserved, Waiting
 from django_idempotent_tasks.states import State
-from tests.races.staging import LEASE, RETENTION, WINDOW, record, reserve, run, waiting
+from tests.races.staging import BOTH_ENDS, LEASE, RETENTION, WINDOW, end, record, reserve, run, waiting
 from tests.races.test_atomic_claimers import KINDS, Kind, Runs
 from tests.races.test_first_claims import SNAPSHOTS, code_of
 from tests.races.test_reservations_meet import cancel, expire, prune, revoke
-from tests.races.test_settling import BOTH_ENDS, end, renew
+from tests.races.test_settling import renew
 from tests.races.test_sweeps import sweep
 from tests.races.watch import Watch, watch
 from tests.support.ledger.session import Session, Work

@@ -14,7 +14,17 @@ from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.redrives import carry_on
 from django_idempotent_tasks.testing.contract.bench import MESSAGE, new_owner
 from django_idempotent_tasks.testing.contract.meeting import Meeting
-from tests.races.staging import LEASE, REPUBLISH, RETENTION, WINDOW, Stage, claim_anew, waiting
+from tests.races.staging import (
+    BOTH_ENDS,
+    LEASE,
+    REPUBLISH,
+    RETENTION,
+    WINDOW,
+    Stage,
+    claim_anew,
+    end,
+    waiting,
+)
 from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
@@ -22,8 +32,6 @@ pytestmark = [
     pytest.mark.postgresql,
     pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"]),
 ]
-
-BOTH_ENDS = pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
 
 
 def redrive(dead: Claim, token: int) -> Work[bool]:
@@ -40,10 +48,6 @@ def resolve(dead: Claim, token: int) -> Work[bool]:
 
 
 DECISIONS = [redrive, discard, resolve]
-
-
-def end(session: Session, *, commits: bool) -> None:
-    session.commit() if commits else session.rollback()
 
 
 class TestDecisions(Stage):

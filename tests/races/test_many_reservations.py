@@ -8,8 +8,7 @@ from django.db import OperationalError, connection, transaction
 from django_idempotent_tasks.ledger.stores import LedgerStore, locks
 from django_idempotent_tasks.ledger.values import Call, Refused, Reserved
 from django_idempotent_tasks.states import State
-from tests.races.staging import Stage, reserve
-from tests.races.test_settling import BOTH_ENDS, end
+from tests.races.staging import BOTH_ENDS, Stage, end, reserve
 from tests.races.watch import Watch, watch
 from tests.support.ledger.session import Session
 from tests.support.ledger.statements import verbs

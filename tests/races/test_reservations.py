@@ -12,9 +12,8 @@ from django_idempotent_tasks.ledger.stores import LedgerStore, locks
 from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Reserved
 from django_idempotent_tasks.states import State
 from tests.races.conftest import OpenSession
-from tests.races.staging import Stage, reserve
+from tests.races.staging import BOTH_ENDS, Stage, end, reserve
 from tests.races.test_many_claimers import race
-from tests.races.test_settling import BOTH_ENDS, end
 from tests.races.watch import Watch, watch
 from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE

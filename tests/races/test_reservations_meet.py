@@ -10,8 +10,8 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Call, Claimed, Grant, Refused, Reserved
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import new_owner
-from tests.races.staging import LEASE, REPUBLISH, WINDOW, Stage, claim, reserve, waiting
-from tests.races.test_settling import BOTH_ENDS, complete, end
+from tests.races.staging import BOTH_ENDS, LEASE, REPUBLISH, WINDOW, Stage, claim, end, reserve, waiting
+from tests.races.test_settling import complete
 from tests.races.test_sweeps import sweep
 from tests.races.watch import Watch, watch
 from tests.support.ledger.session import Session, Work

@@ -11,7 +11,17 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.running.heartbeat import Heart, _Held
 from django_idempotent_tasks.states import Reason, State
-from tests.races.staging import LEASE, RETENTION, WINDOW, Stage, claim_anew, take_over, waiting
+from tests.races.staging import (
+    BOTH_ENDS,
+    LEASE,
+    RETENTION,
+    WINDOW,
+    Stage,
+    claim_anew,
+    end,
+    take_over,
+    waiting,
+)
 from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 
@@ -19,8 +29,6 @@ pytestmark = [
     pytest.mark.postgresql,
     pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"]),
 ]
-
-BOTH_ENDS = pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
 
 
 def complete(held: Claim, *, retention: int = RETENTION) -> Work[bool]:
@@ -35,10 +43,6 @@ def cancel(held: Claim) -> Work[bool]:
 
 def renew(held: Claim) -> Work[set[object]]:
     return lambda store: set(store.renew([held]))
-
-
-def end(session: Session, *, commits: bool) -> None:
-    session.commit() if commits else session.rollback()
 
 
 class TestTakeoverAndCompletion(Stage):

@@ -11,9 +11,8 @@ from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.values import Answered, Call, Claimed, Outcome, Refused
 from django_idempotent_tasks.states import State
 from tests.races.conftest import OpenSession
-from tests.races.staging import record, reserve, run
+from tests.races.staging import BOTH_ENDS, end, record, reserve, run
 from tests.races.test_atomic_claimers import at_once
-from tests.races.test_settling import BOTH_ENDS, end
 from tests.races.test_sqlite_writers import Ledgers, is_waiting, one, two
 from tests.support.ledger.session import Session
 from tests.support.waiting import PATIENCE

@@ -14,8 +14,7 @@ from django_idempotent_tasks.ledger.values import Abandoned, Call, Refused, Rese
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import LEASE, REPUBLISH, WINDOW, new_owner
 from tests.races.conftest import OpenSession
-from tests.races.staging import reserve
-from tests.races.test_settling import BOTH_ENDS, end
+from tests.races.staging import BOTH_ENDS, end, reserve
 from tests.races.test_sqlite_writers import Ledgers, is_waiting, one, two
 from tests.support.ledger.session import Session
 from tests.support.waiting import PATIENCE

@@ -8,8 +8,8 @@ from django.db import OperationalError
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Claim, Due
 from django_idempotent_tasks.states import State
-from tests.races.staging import LEASE, REPUBLISH, Stage, take_over, waiting
-from tests.races.test_settling import BOTH_ENDS, complete, end, renew
+from tests.races.staging import BOTH_ENDS, LEASE, REPUBLISH, Stage, end, take_over, waiting
+from tests.races.test_settling import complete, renew
 from tests.support.ledger.session import Session, Work
 from tests.support.waiting import PATIENCE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.deliveries import alias, postgresql, shop
+from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, postgresql, shop
 from tests.support.post import post
 
-__all__ = ["alias", "post", "postgresql", "shop"]
+__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "post", "postgresql", "shop"]

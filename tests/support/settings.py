@@ -9,6 +9,8 @@ from pathlib import Path
 from example_project.database_url import database_from_url
 
 SECRET_KEY = "tests"
+#: Half a second for each password that is set or checked is for attackers.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -43,6 +45,18 @@ INSTALLED_APPS = [
     "tests.docs.shop",
     *(["tests.sample"] if importlib.util.find_spec("tests.sample") else []),
 ]
+
+#: The tables of others' apps are made from their models: dozens of migrations take longer than all of ours.
+MIGRATION_MODULES: dict[str, str | None] = dict.fromkeys(
+    (
+        "admin",
+        "auth",
+        "contenttypes",
+        "django_celery_beat",
+        "django_celery_results",
+        "sessions",
+    )
+)
 
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",

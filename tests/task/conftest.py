@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tests.running.eager.conftest import app
+from tests.support.eager import app
+from tests.support.ledger.quick import emptied_by_delete
 
-__all__ = ["app"]
+__all__ = ["app", "emptied_by_delete"]

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from django_idempotent_tasks import IdempotentTask, InvalidKey, get_key
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.running.eager.conftest import only_row
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.django_db
 

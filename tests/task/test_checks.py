@@ -138,7 +138,7 @@ def test_a_task_that_rabbitmq_may_not_wait_for_is_w005(
         current_app.tasks.unregister("checks.slow")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 def test_a_ledger_without_tables_is_named_with_its_remedy() -> None:
     guarded = Celery("guarded", set_as_current=False)
 

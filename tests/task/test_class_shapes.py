@@ -13,7 +13,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.local import maybe_evaluate
 
 from django_idempotent_tasks import ConfigurationError, IdempotentTask, IdempotentTaskMixin, current
-from tests.running.eager.conftest import only_row
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,8 @@ from celery.local import maybe_evaluate
 
 from django_idempotent_tasks import ConfigurationError, IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
-from tests.running.eager.conftest import EagerApp, only_row
+from tests.support.eager import EagerApp
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.django_db
 

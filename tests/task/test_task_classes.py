@@ -22,7 +22,8 @@ from django_idempotent_tasks import (
 )
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.running.eager.conftest import EagerApp, only_row
+from tests.support.eager import EagerApp
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.django_db
 

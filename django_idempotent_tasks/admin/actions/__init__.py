@@ -1,1 +1,1 @@
-"""What a person does from a page of the admin: the question, the permission, the decision, the audit line."""
+"""Actions on rows of the admin: each asks a question, checks permissions, carries out and logs."""

@@ -1,4 +1,4 @@
-"""Who did what and why, in Django's own log of the admin."""
+"""Writes who did what and why to the admin's own log (``LogEntry``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from ..words.wording import shown
 
-#: Characters of an object's name in the log.
+#: How many characters of an object's name the log holds.
 _NAME = 200
 
 
@@ -23,7 +23,7 @@ def who(request: HttpRequest) -> str:
 
 def note(request: HttpRequest, row: Model, what: str) -> None:
     """Write one entry about a row."""
-    kind = ContentType.objects.get_for_model(row)  # of a dead letter its key, which outlives it
+    kind = ContentType.objects.get_for_model(row)  # for a dead letter that of its key, which outlives it
     LogEntry.objects.create(
         user_id=str(request.user.pk),
         content_type=kind,

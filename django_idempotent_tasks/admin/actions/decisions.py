@@ -1,16 +1,17 @@
-"""What a person may decide about one dead letter: run it again, discard it, or say that it is done."""
+"""The actions on one dead letter: redrive it, discard it, or mark it as done."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 from uuid import UUID
 
 from celery import current_app
+from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from ...ledger.encoding import given_json
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.dead_letters import Arguments, Decision
@@ -20,15 +21,64 @@ from ..words.ledger import alias, store
 from ..words.visible import error_of
 from ..words.wording import category_word, shown, state_word
 from .audit import who
-from .decision_forms import RedriveForm, ResolveForm
 from .question import Question, ReasonForm
 from .row import RowAction
 
-logger = logging.getLogger("django_idempotent_tasks")
+
+class RedriveForm(ReasonForm):
+    """The reason for a redrive, and other ``arguments`` for the call, as JSON."""
+
+    arguments = forms.CharField(
+        label=gettext_lazy("Other arguments"),
+        required=False,
+        strip=False,
+        help_text=gettext_lazy('Empty: those of the call. Else JSON: {"args": [...], "kwargs": {...}}'),
+        widget=forms.Textarea(attrs={"rows": 4, "cols": 60}),
+    )
+    field_order = ("seen", "arguments", "reason")
+
+    def clean_arguments(self) -> Arguments | None:
+        """The arguments that replace those of the call; None where nothing was typed."""
+        text = self.cleaned_data["arguments"]
+        return parsed_arguments(text) if text.strip() else None
+
+
+def parsed_arguments(text: str) -> Arguments:
+    """The arguments that a text says. Raises ValidationError for text that is not such JSON."""
+    found = _json(text)
+    shape = {name: type(value) for name, value in found.items()} if isinstance(found, dict) else None
+    if shape not in ({"args": list, "kwargs": dict}, {"args": list}, {"kwargs": dict}):
+        raise forms.ValidationError(
+            _('Write {"args": [...], "kwargs": {...}}; you may leave out one of the two.')
+        )
+    return found.get("args", []), found.get("kwargs", {})
+
+
+def _json(text: str) -> Any:
+    try:
+        return given_json(text)
+    except ValueError as error:
+        raise forms.ValidationError(_("This is not JSON: %(error)s") % {"error": error}) from None
+
+
+class ResolveForm(ReasonForm):
+    """The reason, and the result that other calls of the key get, as JSON."""
+
+    result = forms.CharField(
+        label=gettext_lazy("Result"),
+        required=False,
+        help_text=gettext_lazy("JSON; empty for none. Other calls of the key get this result."),
+        widget=forms.Textarea(attrs={"rows": 4, "cols": 60}),
+    )
+    field_order = ("seen", "result", "reason")
+
+    def clean_result(self) -> object:
+        """The result as a value."""
+        return _json(self.cleaned_data["result"].strip() or "null")
 
 
 class DecisionAction(RowAction):
-    """A decision about a key in FAILED or REVIEW; in REVIEW each needs ``resolve_review``."""
+    """A decision about a key in FAILED or REVIEW; a key in REVIEW needs the permission ``resolve_review``."""
 
     def is_allowed(self, request: HttpRequest, row: IdempotencyKey) -> bool:
         if row.state == State.REVIEW:
@@ -49,7 +99,7 @@ class DecisionAction(RowAction):
         return dead_letters.moved_on(store(), row).problem
 
     def facts(self, request: HttpRequest, row: IdempotencyKey) -> list[tuple[str, str]]:
-        """Which dead letter it is."""
+        """The facts that tell which dead letter is asked about."""
         return [
             (_("state"), state_word(row.state)),
             (_("category"), category_word(row.category)),
@@ -58,14 +108,9 @@ class DecisionAction(RowAction):
             (_("error"), shown(error_of(request, row))),
         ]
 
-    def log(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm, verb: str) -> None:
-        """One line, whatever was typed."""
-        reason = shown(form.cleaned_data["reason"])
-        logger.warning("%s %s %s %s: %s", who(request), verb, shown(row.task), row.digest, reason)
-
 
 class Redrive(DecisionAction):
-    """Back to PENDING; the sweeper sends it."""
+    """Moves the key back to PENDING; the sweeper sends its call."""
 
     slug = "redrive"
     label = gettext_lazy("Redrive")
@@ -73,7 +118,7 @@ class Redrive(DecisionAction):
     form = RedriveForm
 
     def fits(self, row: IdempotencyKey) -> bool:
-        """Also what was discarded: it is taken out again."""
+        """A discarded dead letter can be redriven too."""
         return row.state in DEAD
 
     def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
@@ -89,33 +134,33 @@ class Redrive(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _("The same call runs again under the same key and downstream keys; attempts begin at 0."),
-            _("The sweeper sends it within seconds."),
+            _("The same call runs again, under the same key and downstream keys; attempts begin at 0."),
+            _("The sweeper sends the call within seconds."),
         ]
         problem = dead_letters.known_problem(row)
         warnings = (
-            [] if problem is None else [_("It is likely to fail again: %(why)s") % {"why": shown(problem)}]
+            []
+            if problem is None
+            else [_("The call is likely to fail again: %(why)s") % {"why": shown(problem)}]
         )
-        if dead_letters.anew(row) is None:
-            warnings.append(shown(dead_letters.unsendable(row)))
+        if dead_letters.redrive_message(row) is None:
+            warnings.append(shown(dead_letters.why_unsendable(row)))
         title = _("Redrive %(key)s?") % {"key": shown(row)}
         return Question(title, _("Redrive it"), lines, self.facts(request, row), warnings)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
         edited = form.cleaned_data.get("arguments")
-        if edited is not None and (problem := _misfit(row.task, edited)):
+        if edited is not None and (problem := _misfit_of(row.task, edited)):
             form.add_error("arguments", problem)
             return Decision(done=False, problem=problem)
-        decision = dead_letters.redrive(store(), row, by=who(request), edited=edited)
-        if decision.done:
-            self.log(request, row, form, "redrives")
-        return decision
+        reason = form.cleaned_data["reason"]
+        return dead_letters.redrive(store(), row, by=who(request), reason=reason, edited=edited)
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
-        return _("Redriven: it is pending, and the sweeper sends it.")
+        return _("Redriven: the key is pending, and the sweeper sends its call.")
 
 
-def _misfit(task: str, edited: Arguments) -> str:
+def _misfit_of(task: str, edited: Arguments) -> str:
     policy = getattr(current_app.tasks.get(task), "idempotency_policy", None)
     if policy is None:
         return ""
@@ -127,7 +172,7 @@ def _misfit(task: str, edited: Arguments) -> str:
 
 
 class Discard(DecisionAction):
-    """Put away: the record stays, and a later call may have the key."""
+    """Takes a dead letter off the lists: its row stays, and a later call may claim the key."""
 
     slug = "discard"
     label = gettext_lazy("Discard")
@@ -135,24 +180,21 @@ class Discard(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _("It leaves this list and is not run; its record stays until it is pruned."),
-            _("A later call may claim its key."),
+            _("It leaves this list and is not run; its record stays until the sweeper prunes it."),
+            _("A later call may claim the key."),
         ]
         title = _("Discard %(key)s?") % {"key": shown(row)}
         return Question(title, _("Discard it"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        decision = dead_letters.discard(store(), row)
-        if decision.done:
-            self.log(request, row, form, "discards")
-        return decision
+        return dead_letters.discard(store(), row, by=who(request), reason=form.cleaned_data["reason"])
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Discarded.")
 
 
 class Resolve(DecisionAction):
-    """SUCCEEDED, with a result that a person gives."""
+    """Ends the key as SUCCEEDED, with a result that a person types."""
 
     slug = "resolve"
     label = gettext_lazy("Mark as done")
@@ -161,21 +203,21 @@ class Resolve(DecisionAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
-            _("You say that its effects happened: it succeeds with this result and is not run again."),
-            _("Nobody checks that: look at the effects first, with the provider or in the database."),
+            _("You say that its effects happened: it succeeds with your result and is not run again."),
+            _("Nothing checks your word: look for the effects first, at the provider or in the database."),
         ]
         title = _("Mark %(key)s as done?") % {"key": shown(row)}
         return Question(title, _("Mark it as done"), lines, self.facts(request, row), is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        given = form.cleaned_data
         try:
-            decision = dead_letters.resolve(store(), row, form.cleaned_data["result"])
+            return dead_letters.resolve(
+                store(), row, given["result"], by=who(request), reason=given["reason"]
+            )
         except ValueError as error:
             form.add_error("result", str(error))
             return Decision(done=False, problem=str(error))
-        if decision.done:
-            self.log(request, row, form, "marks as done")
-        return decision
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Marked as done.")

@@ -1,4 +1,4 @@
-"""What a person may do with one key: take it from its holder, or cancel its call."""
+"""The actions on one key: release it from its holder, or cancel its call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ...conf import settings
-from ...ledger import doubted
+from ...ledger import orphans
 from ...models import IdempotencyKey
 from ...operations.dead_letters import DONE, Decision, moved_on
 from ...operations.selection import NOT_IN_A_COLUMN
@@ -27,7 +27,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 
 class Release(RowAction):
-    """RUNNING to RETRY, due now: the holder's completion is refused from then on."""
+    """Moves a key from RUNNING to RETRY, due now; the ledger then refuses the holder's completion."""
 
     slug = "release"
     label = gettext_lazy("Release the key")
@@ -41,11 +41,14 @@ class Release(RowAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         goal = (
-            _("The key moves to review, for it is inside external(): a person must say what became of it.")
+            _("The key moves to review, for its call is inside external(): you must find out what happened.")
             if row.in_external
             else _("The key can be claimed at once, and the sweeper sends its call again if it is stored.")
         )
-        lines = [_("The present holder is not stopped, but its completion is refused from now on."), goal]
+        lines = [
+            _("The present holder is not stopped, but the ledger refuses its completion from now on."),
+            goal,
+        ]
         facts = [
             (_("holder"), shown(row.owner)),
             (_("call"), shown(row.runner_task_id or row.task_id)),
@@ -58,7 +61,7 @@ class Release(RowAction):
         return Question(title, _("Release it"), lines, facts, warnings, is_grave=True)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        if not doubted.release(store(), row):
+        if not orphans.release(store(), row):
             return moved_on(store(), row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning(
@@ -72,7 +75,7 @@ class Release(RowAction):
 
 
 class Cancel(RowAction):
-    """A live call ends as CANCELLED; what has finished stays so."""
+    """Ends a live call as CANCELLED; a finished call stays as it is."""
 
     slug = "cancel"
     label = gettext_lazy("Cancel the call")
@@ -85,15 +88,15 @@ class Cancel(RowAction):
         return _("Nothing to cancel: the key is %(state)s.") % {"state": state_word(row.state)}
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:  # noqa: ARG002
-        lines = [_("Copies of this call are not run any more; a new call may claim the key.")]
+        lines = [_("No worker runs a copy of this call any more; a new call may claim the key.")]
         if row.state == State.RUNNING:
-            lines.append(_("The body that runs is not stopped; its completion is refused."))
+            lines.append(_("The body that runs is not stopped, but the ledger refuses its completion."))
         facts = [(_("state"), state_word(row.state)), (_("call"), shown(row.task_id))]
         title = _("Cancel %(key)s?") % {"key": shown(row)}
         return Question(title, _("Cancel the call"), lines, facts, is_grave=True)
 
     def mark(self, row: IdempotencyKey) -> str:
-        return json.dumps(row.task_id)  # a form would change control characters
+        return json.dumps(row.task_id)  # JSON, because a form would change control characters
 
     def as_seen(self, row: Any, mark: str) -> Any:
         try:
@@ -108,7 +111,7 @@ class Cancel(RowAction):
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
         window = settings().redelivery_window
         if not store().cancel(row.digest, window=window, task_id=row.task_id):
-            return self._left(row)
+            return self._not_cancelled(row)
         reason = shown(form.cleaned_data["reason"])
         logger.warning("%s cancelled %s %s: %s", who(request), shown(row.task), row.digest, reason)
         return DONE
@@ -116,9 +119,9 @@ class Cancel(RowAction):
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Cancelled.")
 
-    def _left(self, row: IdempotencyKey) -> Decision:
+    def _not_cancelled(self, row: IdempotencyKey) -> Decision:
         current = IdempotencyKey.objects.using(store().connection.alias).filter(digest=row.digest).first()
         if current is not None and current.state in LIVE and current.task_id == row.task_id:
-            words = _("The key is locked by a transaction that is ending it; look again.")
+            words = _("A transaction that is ending the call has locked the key: look again.")
             return Decision(done=False, problem=words)
         return moved_on(store(), row)

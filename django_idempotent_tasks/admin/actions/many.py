@@ -1,4 +1,4 @@
-"""Many dead letters at once: those that were picked, or all that match; asked with an honest count first."""
+"""Redrives or discards many dead letters: the picked ones, or all that match; first a page says how many."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from .matching import allowed, count, problems, selection_of
 from .question import Question, ReasonForm, ask, no_such
 from .row import number_of
 
-#: Picked rows that one request decides about, and rows that one request discards.
+#: How many picked rows one request redrives itself, and how many rows one request discards.
 PICKED, BITE = 100, 1000
-#: What a question about picked ones calls them.
+#: The words for picked rows in a question.
 PICKED_WORD = gettext_lazy("picked")
-#: Problems that are told one by one.
-TOLD = 10
+#: How many problems are shown one by one.
+LISTED = 10
 
 
 class ManyForm(ReasonForm):
-    """For picked ones; ``seen`` has their digests and tokens."""
+    """The form for picked rows; ``seen`` holds their digests and tokens."""
 
     seen = forms.CharField(widget=forms.HiddenInput, max_length=20_000)
 
 
 class MatchingForm(ReasonForm):
-    """For all that match; ``seen`` is the selection."""
+    """The form for all that match; ``seen`` holds the selection."""
 
     seen = forms.CharField(widget=forms.HiddenInput, max_length=20_000)
     rate = forms.IntegerField(
@@ -52,34 +52,34 @@ class MatchingForm(ReasonForm):
         required=False,
         min_value=1,
         max_value=redrives.FASTEST,
-        help_text=gettext_lazy("At most so many keys a second; empty: as fast as it goes."),
+        help_text=gettext_lazy("At most so many keys a second; empty for no limit."),
     )
     field_order = ("seen", "rate", "reason")
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is done to many."""
+    """A decision about many dead letters."""
 
     action: type[DecisionAction]
 
     @property
     def slug(self) -> str:
-        """In addresses."""
+        """Its name in addresses."""
         return self.action.slug
 
     @property
     def permission(self) -> str:
-        """For FAILED ones."""
+        """The permission for keys in FAILED."""
         return self.action.permissions[0]
 
     @property
     def is_redrive(self) -> bool:
-        """Carried out by the sweeper, so that there is no limit."""
+        """Whether the sweeper carries it out, so that there is no limit."""
         return self.action is Redrive
 
     def is_allowed(self, request: HttpRequest) -> bool:
-        """Whether this person may do it to any."""
+        """Whether this person may decide so about any dead letter."""
         return has(request, self.permission) or has(request, "resolve_review")
 
 
@@ -87,18 +87,18 @@ VERBS = (Verb(Redrive), Verb(Discard))
 
 
 def ask_picked(admin: Any, request: HttpRequest, verb: Verb, rows: list[IdempotencyKey]) -> HttpResponse:
-    """The page for picked rows."""
+    """Ask about picked rows."""
     seen = " ".join(f"{row.digest.hex}:{row.token}" for row in rows)
     form = ManyForm(initial={"seen": seen})
     return _ask(admin, request, verb, form, len(rows), PICKED_WORD, _problems_of(verb, rows))
 
 
 def matching(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
-    """Ask for all that match the query; by POST do it to what was asked about."""
+    """Ask about all that match the query; by POST carry out what was asked."""
     if not verb.is_allowed(request) or not admin.has_view_permission(request):
         raise PermissionDenied
     if request.method == "POST":
-        return _answered(admin, request, verb)
+        return _carry_out(admin, request, verb)
     try:
         selection = allowed(request, selection_of(request), verb.permission)
     except ValueError:
@@ -157,33 +157,31 @@ def _ask(
 
 def _lines(verb: Verb, words: Any) -> list[str]:
     if not verb.is_redrive:
-        return [
-            _("They leave the list and are not run; their records stay. What has moved on is left alone.")
-        ]
-    lines = [_("The same calls run again under their keys. What has moved on meanwhile is left alone.")]
+        return [_("They leave the list and are not run; their records stay. What moved on is left alone.")]
+    lines = [_("The same calls run again, under their keys. What has moved on meanwhile is left alone.")]
     if words != PICKED_WORD:
         lines.append(
             _(
-                "The sweeper carries it out; it can be watched and stopped. What ends from now on is not"
-                " taken, and what cannot be sent is skipped: the count may shrink and never grows."
+                "The sweeper redrives them; you can watch and stop it. Calls that fail from now on are not"
+                " redriven, and calls that cannot be sent are skipped: the count may shrink, never grow."
             )
         )
     return lines
 
 
-def _answered(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
+def _carry_out(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
     mark = str(request.POST.get("seen", ""))
     is_selection = mark.startswith("{")
     form = (MatchingForm if is_selection else ManyForm)(request.POST)
     try:
         if not form.is_valid():
-            return _asked_again(admin, request, verb, form, Selection.decode(mark) if is_selection else None)
-        return (_matched if is_selection else _picked)(admin, request, verb, form)
+            return _ask_again(admin, request, verb, form, Selection.decode(mark) if is_selection else None)
+        return (_decide_matching if is_selection else _decide_picked)(admin, request, verb, form)
     except ValueError:
-        return no_such(_("This is no selection: go back to the list, and choose again."))
+        return no_such(_("This form has no valid selection: go back to the list, and choose again."))
 
 
-def _asked_again(
+def _ask_again(
     admin: Any, request: HttpRequest, verb: Verb, form: forms.Form, selection: Selection | None
 ) -> HttpResponse:
     if selection is None:
@@ -194,7 +192,7 @@ def _asked_again(
     return _ask(admin, request, verb, form, count(selection)[0], shown(selection.words()), [])
 
 
-def _matched(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
+def _decide_matching(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
     selection = allowed(request, Selection.decode(form.cleaned_data["seen"]), verb.permission)
     if selection is None:
         raise PermissionDenied
@@ -207,7 +205,7 @@ def _matched(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> 
 
 
 def _begin(admin: Any, request: HttpRequest, form: ReasonForm, selection: Selection) -> HttpResponse:
-    """The operation, which the sweeper carries out."""
+    """Write the operation that the sweeper carries out."""
     reason = form.cleaned_data["reason"]
     with transaction.atomic(using=alias()):
         operation = redrives.begin(
@@ -223,7 +221,7 @@ def _begin(admin: Any, request: HttpRequest, form: ReasonForm, selection: Select
     return HttpResponseRedirect(reverse(name, args=[operation.pk], current_app=admin.admin_site.name))
 
 
-def _picked(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
+def _decide_picked(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
     tokens = _tokens(form.cleaned_data["seen"])
     if len(tokens) > PICKED and verb.is_redrive:
         selection = allowed(request, Selection(digests=tuple(tokens)), verb.permission)
@@ -237,7 +235,7 @@ def _picked(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> H
 
 
 def _tokens(mark: str) -> dict[UUID, int]:
-    """The digests of picked ones with the tokens that were seen. Raises ValueError."""
+    """The digests of picked rows, with the tokens that the page showed. Raises ValueError."""
     pairs = (pair.partition(":") for pair in mark.split())
     return {UUID(digest): number_of(token) for digest, _colon, token in pairs}
 
@@ -251,11 +249,11 @@ def _decide(
     *,
     gone: int = 0,
 ) -> HttpResponse:
-    """Each row in a transaction of its own, with its entry in the log; then what was done."""
+    """Decide about each row in a transaction of its own, with its log entry; then say what was done."""
     action, done, refused = verb.action(), 0, []
     for row in rows:
         with transaction.atomic(using=alias()):
-            decision = _one(request, action, row, form)
+            decision = _decide_on(request, action, row, form)
             if decision.done:
                 note(request, row, action.entry(form))
         if decision.done:
@@ -265,15 +263,17 @@ def _decide(
     total = len(rows) + gone
     words = _("%(verb)s: done %(done)s of %(total)s.") % {"verb": action.label, "done": done, "total": total}
     messages.add_message(request, messages.SUCCESS if done == total else messages.WARNING, words)
-    for problem in refused[:TOLD]:
+    for problem in refused[:LISTED]:
         messages.warning(request, problem)
-    if gone or len(refused) > TOLD:
-        left = gone + max(len(refused) - TOLD, 0)
+    if gone or len(refused) > LISTED:
+        left = gone + max(len(refused) - LISTED, 0)
         messages.warning(request, _("%(left)s others were not done: pruned, or moved on.") % {"left": left})
     return _back(admin, request)
 
 
-def _one(request: HttpRequest, action: DecisionAction, row: IdempotencyKey, form: ReasonForm) -> Decision:
+def _decide_on(
+    request: HttpRequest, action: DecisionAction, row: IdempotencyKey, form: ReasonForm
+) -> Decision:
     if not action.is_allowed(request, row):
         return Decision(done=False, problem=_("you may not decide about keys in this state"))
     return action.carry_out(request, row, form)

@@ -1,4 +1,4 @@
-"""All dead letters that match the filters of a list, as a selection that can be stored and carried out."""
+"""Turns the filters of a list into a selection of dead letters that can be stored and carried out."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from ..permissions import has
 from ..words.ledger import alias, now
 from ..words.wording import shown
 
-#: Dead letters that one count looks at.
+#: How many dead letters one count reads.
 BOUND = 100_000
-#: Dead letters whose arguments are looked at for what would make them fail again.
+#: How many dead letters are checked for reasons to fail again.
 SAMPLE = 20
 
 
 def is_of_discarded(request: HttpRequest) -> bool:
-    """Whether the list is of what was put away."""
+    """Whether the list shows discarded dead letters."""
     return request.GET.get("discarded") == "1"
 
 
 def selection_of(request: HttpRequest) -> Selection:
-    """What the list shows with these filters, ended by now. Raises ValueError for a wrong value."""
+    """What the list shows with these filters and has ended by now. Raises ValueError for a wrong value."""
     given, moment = request.GET, now(request)
     if is_of_discarded(request):
-        msg = "What was discarded is decided about one by one."
+        msg = "Discarded dead letters are decided one by one."
         raise ValueError(msg)
     texts = {name: given.get(name) or None for name in ("task", "scope", "signature")}
     if any(NOT_IN_A_COLUMN.search(text) for text in texts.values() if text):
-        msg = "A filter has a text that no column holds."
+        msg = "A filter has a text that no column can hold."
         raise ValueError(msg)
     ended = given.get("ended", "")
     if ended and ended not in AGES:
-        msg = "A filter has a time that is not to be chosen."
+        msg = "A filter has a time that is not a choice."
         raise ValueError(msg)
     after, before = age_of(ended, moment)
     return Selection(
@@ -62,7 +62,7 @@ def _chosen(text: str | None, among: tuple[int, ...]) -> int | None:
         return None
     number = int(text) if re.fullmatch("[0-9]", text) else None  # int() reads digits of every script
     if number not in among:
-        msg = "A filter has a number that is not to be chosen."
+        msg = "A filter has a number that is not a choice."
         raise ValueError(msg)
     return number
 
@@ -77,7 +77,7 @@ def _searched(request: HttpRequest) -> tuple[Any, ...] | None:
 
 
 def allowed(request: HttpRequest, selection: Selection, permission: str) -> Selection | None:
-    """What of it this person may decide about: REVIEW needs ``resolve_review``. None: nothing."""
+    """The part that this person may decide about (REVIEW needs ``resolve_review``); None without any."""
     may = {State.FAILED: has(request, permission), State.REVIEW: has(request, "resolve_review")}
     states = [state for state in may if may[state] and selection.state in {None, state}]
     if not states:
@@ -86,18 +86,18 @@ def allowed(request: HttpRequest, selection: Selection, permission: str) -> Sele
 
 
 def count(selection: Selection) -> tuple[int, bool]:
-    """How many match now, and whether there are more than are counted."""
+    """How many match now, and whether more match than were counted."""
     found = number(selected(selection), BOUND + 1)
     return min(found, BOUND), found > BOUND
 
 
 def problems(selection: Selection) -> list[str]:
-    """What would make the first of them fail again, each once; first how many of them cannot be sent."""
+    """How many of the first ones cannot be sent, then each reason why others would fail again."""
     rows = list(selection.query(alias())[:SAMPLE])
-    lost = [row for row in rows if dead_letters.anew(row) is None]
+    lost = [row for row in rows if dead_letters.redrive_message(row) is None]
     left = [row for row in rows if row not in lost]
     known = {f"{shown(row.task)}: {shown(why)}" for row in left if (why := dead_letters.known_problem(row))}
-    known |= {f"{shown(row.task)}: {dead_letters.unsendable(row)}" for row in lost}
+    known |= {f"{shown(row.task)}: {dead_letters.why_unsendable(row)}" for row in lost}
     words = _("Of the first %(looked)s, %(lost)s cannot be sent and are skipped.")
-    told = [words % {"looked": len(rows), "lost": len(lost)}] if lost else []
-    return told + sorted(known)
+    said = [words % {"looked": len(rows), "lost": len(lost)}] if lost else []
+    return said + sorted(known)

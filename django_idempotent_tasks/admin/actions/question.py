@@ -1,4 +1,4 @@
-"""The confirmation page: what will happen, to what, and the reason that a person gives."""
+"""The confirmation page: it says what will happen to which row, and asks for a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEMPLATE = "admin/django_idempotent_tasks/confirm.html"
 
 @dataclass(slots=True)
 class Question:
-    """``lines`` say what will happen, ``facts`` to what, ``warnings`` what speaks against it."""
+    """``lines`` say what will happen, ``facts`` to which row, ``warnings`` what speaks against it."""
 
     title: str
     button: str
@@ -26,7 +26,7 @@ class Question:
 
 
 class ReasonForm(forms.Form):
-    """Why, for the log. ``seen`` is the row as the person saw it."""
+    """The reason, for the log. ``seen`` is the row as the page showed it."""
 
     seen = forms.CharField(widget=forms.HiddenInput, max_length=3000)
     reason = forms.CharField(
@@ -38,9 +38,9 @@ class ReasonForm(forms.Form):
 
 
 def ask(
-    admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, **more: Any
+    admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, target: str = ""
 ) -> TemplateResponse:
-    """The page with the question; sent back to where it came from it is answered."""
+    """The page with the question. Its form is posted to ``target``, or to the page's own address."""
     context = {
         **admin.admin_site.each_context(request),
         "opts": admin.opts,
@@ -51,12 +51,12 @@ def ask(
         "back": back,
         "list_url": admin.list_url(request),
         "media": admin.media + form.media,
-        **more,
+        "target": target,
     }
     request.current_app = admin.admin_site.name
     return TemplateResponse(request, TEMPLATE, context, status=400 if form.errors else 200)
 
 
 def no_such(words: str) -> HttpResponse:
-    """The answer to what no page of ours sends."""
+    """The answer to a form that no page of this admin sends."""
     return HttpResponse(words, status=400, content_type="text/plain; charset=utf-8")

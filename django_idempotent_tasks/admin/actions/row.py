@@ -1,4 +1,4 @@
-"""An action on one row: asked on a page of its own, carried out by POST as the row was seen, and logged."""
+"""An action on one row: a page asks, a POST carries it out on the row as it was shown, ``audit`` keeps it."""
 
 from __future__ import annotations
 
@@ -26,56 +26,56 @@ _NUMBER, _MOST = re.compile(r"[0-9]{1,10}"), 2**31 - 1
 
 
 class RowAction(ABC):
-    """What a person may do with one row, under permissions, with a reason."""
+    """An action of a person on one row, with permissions and a reason."""
 
     slug: str
     label: Any
-    #: Codenames of this app; all are needed.
+    #: Codenames of permissions of this app; a person needs all of them.
     permissions: tuple[str, ...]
     form: type[ReasonForm] = ReasonForm
 
     def is_allowed(self, request: HttpRequest, row: Any) -> bool:  # noqa: ARG002
-        """Whether this person may do it with this row."""
+        """Whether this person may act on this row."""
         return has(request, *self.permissions)
 
     def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
-        """The form, for this person."""
+        """The form that this person fills in."""
         return self.form(*args, **kwargs)
 
     def entry(self, form: ReasonForm) -> str:
-        """What the log says."""
+        """The text of the log entry."""
         return f"{self.label}: {form.cleaned_data['reason']}"
 
     @abstractmethod
     def fits(self, row: Any) -> bool:
-        """Whether there is anything to do."""
+        """Whether the row is in a state for this action."""
 
     @abstractmethod
     def unfit(self, row: Any) -> str:
-        """Why there is nothing to do any more, and what became of the row."""
+        """Why the action no longer fits the row, and what became of the row."""
 
     @abstractmethod
     def question(self, request: HttpRequest, row: Any) -> Question:
-        """What is asked before."""
+        """The question on the confirmation page."""
 
     @abstractmethod
     def carry_out(self, request: HttpRequest, row: Any, form: ReasonForm) -> Decision:
-        """Do it to the row as it was seen; whether it was done, and if not why."""
+        """Act on the row as it was shown; says whether that was done, and if not why."""
 
     @abstractmethod
     def done(self, row: Any) -> str:
-        """What was done."""
+        """The message for a person after it was done."""
 
     def find(self, admin: Any, request: HttpRequest, object_id: str) -> Any:
-        """The row, also where it has left the list meanwhile; None where it is gone."""
+        """The row, even if it has left the list meanwhile; None where it is gone."""
         return admin.get_object(request, object_id)
 
     def mark(self, row: Any) -> str:
-        """What a row must still have for the answer to hold."""
+        """What must be unchanged in the row for the form to be carried out, as text."""
         return str(row.token)
 
     def as_seen(self, row: Any, mark: str) -> Any:
-        """The row with that again."""
+        """The row with the values that ``mark`` names. Raises ValueError for a forged mark."""
         row.token = number_of(mark)
         return row
 
@@ -89,7 +89,7 @@ def number_of(text: str) -> int:
 
 
 def act(admin: Any, action: RowAction, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Ask, and do it by POST."""
+    """Show the question; by POST carry the action out."""
     if request.method not in {"GET", "HEAD", "POST"}:
         return HttpResponseNotAllowed(["GET", "POST"])
     row = action.find(admin, request, unquote(object_id))
@@ -101,31 +101,31 @@ def act(admin: Any, action: RowAction, request: HttpRequest, object_id: str) -> 
     if not action.is_allowed(request, row):
         raise PermissionDenied
     if request.method != "POST":
-        return _asked(
+        return _ask(
             admin, action, request, row, action.form_for(request, row, initial={"seen": action.mark(row)})
         )
     form = action.form_for(request, row, request.POST)
     return (
-        _answered(admin, action, request, row, form)
+        _carry_out(admin, action, request, row, form)
         if form.is_valid()
-        else _asked(admin, action, request, row, form)
+        else _ask(admin, action, request, row, form)
     )
 
 
-def _asked(admin: Any, action: RowAction, request: HttpRequest, row: Any, form: ReasonForm) -> HttpResponse:
+def _ask(admin: Any, action: RowAction, request: HttpRequest, row: Any, form: ReasonForm) -> HttpResponse:
     if not action.fits(row):
         messages.error(request, shown(action.unfit(row)))
         return HttpResponseRedirect(admin.list_url(request))
     return ask(admin, request, action.question(request, row), form, back=_page_of(admin, request, row))
 
 
-def _answered(
+def _carry_out(
     admin: Any, action: RowAction, request: HttpRequest, row: Any, form: ReasonForm
 ) -> HttpResponse:
     try:
         seen = action.as_seen(copy.copy(row), form.cleaned_data["seen"])
     except ValueError:
-        return no_such(_("This form was changed on its way: go back to the row, and ask again."))
+        return no_such(_("This form was changed on its way: go back to the row and begin again."))
     with transaction.atomic(using=alias()):
         decision = action.carry_out(request, seen, form)
         if decision.done:
@@ -133,14 +133,14 @@ def _answered(
     if decision.done:
         messages.success(request, shown(action.done(row)))
     elif form.errors:
-        return _asked(admin, action, request, row, form)
+        return _ask(admin, action, request, row, form)
     else:
         messages.error(request, shown(decision.problem))
     return HttpResponseRedirect(_page_of(admin, request, row))
 
 
 def _page_of(admin: Any, request: HttpRequest, row: Any) -> str:
-    """The row's page where it still has one in this list, else the list."""
+    """The address of the row's page if this list still has the row, else of the list."""
     if not admin.get_queryset(request).filter(pk=row.pk).exists():
         return str(admin.list_url(request))
     name = f"admin:{admin.opts.app_label}_{admin.opts.model_name}_change"

@@ -1,8 +1,7 @@
-"""Runs a periodic task now, once, by hand: never beside an occurrence that waits or runs."""
+"""The action on a periodic task: run it once now, unless an occurrence waits or runs."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from celery.app import app_or_default
@@ -15,7 +14,7 @@ from ...exceptions import ConfigurationError
 from ...ledger.moments import database_now
 from ...models import BeatCursor, IdempotencyKey
 from ...operations.dead_letters import DONE, Decision
-from ...operations.tasks import known_task
+from ...operations.tasks import known_task, unknown_task
 from ...operations.text import since
 from ...states import State
 from ..words.entries import schedule_words
@@ -25,13 +24,12 @@ from .audit import who
 from .question import Question, ReasonForm
 from .row import RowAction
 
-logger = logging.getLogger("django_idempotent_tasks")
-#: The mark of an entry that nobody has asked for.
+#: The mark of an entry that nobody has run by hand.
 NOBODY = "nobody"
 
 
 class RunNow(RowAction):
-    """An occurrence at this moment. The schedule is not moved, and a disabled entry stays disabled."""
+    """Sends an occurrence at this moment. The schedule does not move; a disabled entry stays disabled."""
 
     slug = "run_now"
     label = gettext_lazy("Run it now")
@@ -46,19 +44,19 @@ class RunNow(RowAction):
     def question(self, request: HttpRequest, row: BeatCursor) -> Question:  # noqa: ARG002
         task = row.entry
         lines = [
-            _("It is sent once, now, with the arguments and to the queue of the entry."),
-            _("Its schedule is not moved: what comes next stays as it is."),
+            _("The task is sent once, now, with the arguments and to the queue of the entry."),
+            _("The schedule does not move: the next run stays as it is."),
         ]
         facts = [(_("task"), shown(task.task)), (_("schedule"), shown(schedule_words(task)))]
         warnings = []
         if not task.enabled:
-            warnings.append(_("The entry is disabled, and stays so: it runs this once."))
+            warnings.append(_("The entry is disabled and stays so: it runs this once."))
         if known_task(task.task) is None:
-            warnings.append(_("No task of this name is known here: was it renamed or removed?"))
+            warnings.append(unknown_task())
         return Question(_("Run %(entry)s now?") % {"entry": shown(row)}, _("Run it"), lines, facts, warnings)
 
     def mark(self, row: BeatCursor) -> str:
-        """Who sends the form twice asks once."""
+        """The last occurrence that was run by hand: a form that is sent twice runs it once."""
         return next((each.digest.hex for each in decode(row.recent) if each.by), NOBODY)
 
     def as_seen(self, row: Any, mark: str) -> Any:
@@ -71,20 +69,22 @@ class RunNow(RowAction):
 
         asked = self.mark(held_alone(row.pk, store()))
         if asked not in {row.last_asked, NOBODY}:
-            return Decision(done=False, problem=_("Somebody has asked for it meanwhile; look at its runs."))
-        known_task(row.entry.task)  # imports them: whether it is ours decides how it is sent
+            return Decision(
+                done=False, problem=_("Somebody else has run it meanwhile: look at its last runs.")
+            )
+        known_task(row.entry.task)  # imports the tasks: a guarded task is sent otherwise than a plain one
         try:
-            busy = run_now(row.entry, by=who(request), app=app_or_default(), store=store())
+            busy = run_now(
+                row.entry,
+                by=who(request),
+                app=app_or_default(),
+                store=store(),
+                reason=form.cleaned_data["reason"],
+            )
         except ConfigurationError as error:
             return Decision(done=False, problem=str(error))
         if busy is not None:
             return Decision(done=False, problem=_busy(busy))
-        logger.warning(
-            "%s ran the periodic task %s now: %s",
-            who(request),
-            shown(row.entry.name),
-            shown(form.cleaned_data["reason"]),
-        )
         return DONE
 
     def done(self, row: BeatCursor) -> str:
@@ -98,9 +98,9 @@ def _unfinished(row: BeatCursor) -> IdempotencyKey | None:
 
 
 def _busy(key: IdempotencyKey | None) -> str:
-    """Which occurrence keeps it from running now."""
+    """Which occurrence keeps the entry from running now."""
     if key is None:
-        return _("Its last run has just ended; look again.")
+        return _("Its last run has just ended: look again.")
     begun = key.started_at or key.created_at
     facts = {"at": at(begun), "span": since(begun, database_now(store())), "who": shown(key.owner)}
     if key.state == State.RUNNING:

@@ -1,1 +1,1 @@
-"""Parts of the admin's lists: their filters, their pages, their search, their window of time."""
+"""Parts of the admin's lists: filters, paging, search, and the bounds of what a list reads."""

@@ -1,4 +1,4 @@
-"""Filters with choices that are known beforehand, and with texts that must be equal."""
+"""The filters of the lists: fixed choices, ages, and texts that must be equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...states import Category, State
 from ..words.ledger import now
 from ..words.wording import category_word, shown, state_word
 
-#: By the name in an address: how long, and in words.
+#: The ages that a filter offers, by their name in an address: the span, and its words.
 AGES = {
     "1h": (timedelta(hours=1), _("in the last hour")),
     "24h": (timedelta(hours=24), _("in the last 24 hours")),
@@ -28,7 +28,7 @@ AGES = {
 
 
 def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | None]:
-    """From when and until when a choice reaches; None is no bound."""
+    """The earliest and the latest moment of a choice; None is no bound."""
     span, _words = AGES.get(name, (None, None))
     if span is None:
         return None, None
@@ -37,12 +37,12 @@ def age_of(name: str, moment: datetime) -> tuple[datetime | None, datetime | Non
 
 
 class EqualFilter(admin.SimpleListFilter):
-    """What a column must equal; the list applies it, since it bounds what is looked at."""
+    """A filter by the value of a column. The list applies it, because the list bounds what it reads."""
 
     column: str
 
     def equal(self) -> object:
-        """The value; None where nothing was chosen."""
+        """The value that the column must have; None where nothing was chosen."""
         raise NotImplementedError
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
@@ -50,10 +50,10 @@ class EqualFilter(admin.SimpleListFilter):
 
 
 class ChoiceFilter(EqualFilter):
-    """One of a few numbers."""
+    """A filter by one of a few numbers."""
 
     def numbers(self) -> list[tuple[int, str]]:
-        """What may be chosen."""
+        """The choices: number and word."""
         raise NotImplementedError
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
@@ -65,7 +65,7 @@ class ChoiceFilter(EqualFilter):
 
 
 class StateFilter(ChoiceFilter):
-    """All states."""
+    """The states of keys."""
 
     title, parameter_name, column = _("state"), "state", "state"
 
@@ -83,7 +83,7 @@ class DeadStateFilter(ChoiceFilter):
 
 
 class DiscardedFilter(admin.SimpleListFilter):
-    """What was put away, in place of what waits; the list's own rows are the others."""
+    """Shows the discarded dead letters instead of those that wait for a decision."""
 
     title, parameter_name = _("discarded"), "discarded"
 
@@ -94,13 +94,13 @@ class DiscardedFilter(admin.SimpleListFilter):
         return queryset
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        """Without one it is what waits, and not all."""
+        """The choices; the first stands for the dead letters that wait, not for all."""
         for number, choice in enumerate(super().choices(changelist)):
             yield choice | ({} if number else {"display": _("those that wait")})
 
 
 class CategoryFilter(ChoiceFilter):
-    """Kinds of failure."""
+    """The categories of failures."""
 
     title, parameter_name, column = _("category"), "category", "category"
 
@@ -109,7 +109,7 @@ class CategoryFilter(ChoiceFilter):
 
 
 class AgeFilter(admin.SimpleListFilter):
-    """A moment of the row, within or before a time that ends now."""
+    """A filter by a moment of the row: within the last hours or days, or before."""
 
     column: str
 
@@ -142,7 +142,7 @@ class HappenedFilter(AgeFilter):
 
 
 class TextFilter(EqualFilter):
-    """A text, typed in full."""
+    """A filter by a text that a person types in full."""
 
     template = "admin/django_idempotent_tasks/text_filter.html"
 

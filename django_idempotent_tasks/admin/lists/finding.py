@@ -1,4 +1,4 @@
-"""Finds keys by what a person has at hand: a task id, a digest, or the key of a task. Equality only."""
+"""Finds keys for a search: by task id, by digest, or by key text within a task. Equality only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...operations.search import Wanted, by_text
 from ...operations.selection import NOT_IN_A_COLUMN
 from ..words.ledger import alias
 
-#: Keys that one search finds.
+#: How many keys one search finds.
 MOST = 100
 
 
 def digests_of(term: str, *, task: str | None = None, scope: str | None = None) -> set[UUID]:
-    """The keys that a term names: each look is by an index; a key's text is looked for within a task only."""
+    """The keys that a term names. Each query uses an index; a key's text is searched within a task only."""
     term = term.strip()
     if not term or NOT_IN_A_COLUMN.search(term):
         return set()
@@ -26,7 +26,7 @@ def digests_of(term: str, *, task: str | None = None, scope: str | None = None) 
         rows = model.objects.using(using).filter(task_id=term, digest__isnull=False)
         found.update(rows.values_list("digest", flat=True)[:MOST])
     if task:
-        found |= _named(using, Wanted(task=task, scope=scope), term)
+        found |= _by_text(using, Wanted(task=task, scope=scope), term)
     return found
 
 
@@ -37,7 +37,7 @@ def _digest(term: str) -> set[UUID]:
         return set()
 
 
-def _named(using: str, wanted: Wanted, term: str) -> set[UUID]:
+def _by_text(using: str, wanted: Wanted, term: str) -> set[UUID]:
     try:
         return {row.digest for row in by_text(using, wanted, term)}
     except InvalidKey:  # no key can have this text

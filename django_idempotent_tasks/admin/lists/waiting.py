@@ -1,38 +1,35 @@
-"""Dead letters as their index has them: counted and sorted without a look at the rows, wherever those lie."""
+"""Reads dead letters for the admin's list through their index, without reading the rows of the table."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from django.db import connections
 from django.db.models import QuerySet
 
 from ...models import DeadLetter
+from ...operations.groups import indexed
 from ...operations.selection import Selection
 from ...states import State
 from ..words.ledger import alias
 from .window import Windowed, newest
 
-#: What the index holds of a dead letter.
+#: Fields of a selection that the index of dead letters holds.
 _INDEXED = {"signature", "ended_after", "ended_before"}
 
 
 def dead_letters() -> QuerySet[DeadLetter]:
-    """All of them. A signature that was not discarded is a dead letter's: whatever moves one on clears it."""
-    using = alias()
-    if connections[using].vendor == "mysql":  # no partial index there; the state has one
-        return DeadLetter.objects.using(using)
-    return DeadLetter._base_manager.using(using).filter(signature__isnull=False, discarded_at__isnull=True)
+    """All dead letters, from their index."""
+    return indexed(alias())
 
 
 def discarded() -> QuerySet[DeadLetter]:
-    """Those that were put away and are not pruned yet."""
+    """The discarded dead letters that are not pruned yet."""
     return _failed().filter(discarded_at__isnull=False)
 
 
 def discarded_one(object_id: str) -> DeadLetter | None:
-    """One of them by its digest, as an address has it."""
+    """The discarded dead letter whose digest an address names; None without one."""
     try:
         return discarded().filter(pk=UUID(object_id)).first()
     except ValueError:
@@ -40,7 +37,7 @@ def discarded_one(object_id: str) -> DeadLetter | None:
 
 
 def newest_discarded(rows: QuerySet[Any], limit: int) -> Windowed:
-    """Those of ``rows`` among the ``limit`` FAILED keys that are pruned last: no index has them alone."""
+    """The rows among the ``limit`` FAILED keys that are pruned last: no index holds discarded ones alone."""
     return newest(rows, "due_at", limit, of=_failed())
 
 
@@ -49,7 +46,7 @@ def _failed() -> QuerySet[DeadLetter]:
 
 
 def selected(selection: Selection) -> QuerySet[Any]:
-    """Those of a selection, by the index where it can tell."""
+    """The dead letters of a selection; from the index where it holds all fields of the selection."""
     given = selection.given()
     if given.keys() - _INDEXED:
         return selection.query(alias())
@@ -58,7 +55,7 @@ def selected(selection: Selection) -> QuerySet[Any]:
 
 
 def last_ended(rows: QuerySet[DeadLetter], number: int) -> QuerySet[DeadLetter]:
-    """Those among them that ended last, a few more than ``number`` where some ended at one moment."""
+    """The ``number`` rows that ended last; a few more where several ended at one moment."""
     last = rows.order_by("-finished_at").values_list("finished_at", flat=True)[number - 1 : number]
     edge = next(iter(last), None)
     return rows if edge is None else rows.filter(finished_at__gte=edge)

@@ -1,33 +1,36 @@
-"""Bounds for filters that no index serves: they look at the newest rows, and say so."""
+"""Bounds what a list reads: pages and filters without an index look at a limited number of rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
+from django.core.paginator import Paginator
 from django.db import connections
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from ...operations.counts import CAP
 from ...operations.search import WINDOW
 
-#: Keys of one state that are read wherever they lie in the table, to be sorted by their age.
+#: How many keys of one state are read from all over the table, to be sorted by age.
 FEW = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """The rows that may be filtered further, and whether those are all that there are."""
+    """Rows that may be filtered further; ``is_all``: no row was left out."""
 
     rows: QuerySet[Any]
     is_all: bool
 
 
 def number(rows: QuerySet[Any], most: int) -> int:
-    """How many rows there are, of ``most`` that are looked at."""
+    """How many rows there are, counted up to ``most``."""
     # No order and no column, so that an index of the condition alone can answer. QuerySet.count() would
-    # leave out the constant as well, and MariaDB selects something.
+    # drop the constant too, and MariaDB then selects a column.
     found = rows.order_by().values_list(Value(1))[:most]
     try:
         sql, parameters = found.query.get_compiler(rows.db).as_sql()
@@ -38,10 +41,29 @@ def number(rows: QuerySet[Any], most: int) -> int:
         return int(cursor.fetchone()[0])
 
 
+class CappedPaginator(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
+    """Pages over the first ``CAP`` rows; ``is_capped``: there are more."""
+
+    @cached_property
+    def _looked_at(self) -> int:
+        rows: Any = self.object_list
+        return number(rows, CAP + 1)
+
+    @cached_property
+    def count(self) -> int:
+        """Rows that can be paged through."""
+        return min(self._looked_at, CAP)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there are more rows than are counted."""
+        return self._looked_at > CAP
+
+
 def newest(
     rows: QuerySet[Any], moment: str, limit: int | None = None, *, of: QuerySet[Any] | None = None
 ) -> Windowed:
-    """At most ``WINDOW`` rows, the newest by ``moment``, which must have an index; or of those of ``of``."""
+    """The rows among the newest ``limit`` (or ``WINDOW``) of ``of``, by ``moment``, which has an index."""
     limit = WINDOW if limit is None else limit
     last = (
         (rows if of is None else of).order_by(f"-{moment}").values_list(moment, flat=True)[limit : limit + 1]
@@ -53,13 +75,13 @@ def newest(
 
 
 def of_state(rows: QuerySet[Any], state: int, every: QuerySet[Any], *, is_filtered: bool) -> Windowed:
-    """The keys of a state: a few of them are sorted by age, more come in the order of their index.
+    """The keys of a state: up to ``FEW`` sorted by age, more of them in the order of their index.
 
-    That is by when the sweeper looks at them, which for finished ones is the order of their end.
-    Filtered further, more are looked for among the newest keys of all states.
+    That is the order in which the sweeper looks at them; finished keys are in the order of their end.
+    With a further filter, more than ``FEW`` are searched among the newest keys of all states.
     """
     if number(every.filter(state=state), FEW + 1) <= FEW:
-        # Not the column itself: the index of the state must be read, and not that of the order.
+        # Not the column itself: the database must use the index of the state, not that of the age.
         order = Coalesce(F("created_at"), F("created_at")).desc()
         return Windowed(rows.filter(state=state).order_by(order, "-pk"), is_all=True)
     if not is_filtered:

@@ -1,1 +1,1 @@
-"""What the admin's pages say of a key: states, progress, history, entries of beat, in words."""
+"""The words of the admin's pages: states, progress, timelines, periodic tasks."""

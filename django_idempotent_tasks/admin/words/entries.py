@@ -1,4 +1,4 @@
-"""A periodic task in words: its schedule, what comes next, and how its last occurrences ended."""
+"""Says in words when a periodic task runs, what comes next, and how its last occurrences ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .wording import at, cell, reason_word, state_word
 
 
 class Occurrences:
-    """The last occurrences of some entries, with what became of their keys, which one query reads."""
+    """The last occurrences of some periodic tasks, with the states of their keys (one query for all)."""
 
     def __init__(self, request: HttpRequest, rows: Sequence[BeatCursor], *, number: int = KEPT) -> None:
         self._links = has(request, "view_idempotencykey")
@@ -35,10 +35,10 @@ class Occurrences:
         self._keys: dict[UUID, tuple[int, int]] = {digest: (state, reason) for digest, state, reason in found}
 
     def of(self, row: BeatCursor) -> list[dict[str, Any]]:
-        """The latest first."""
-        return [self._told(past) for past in self._past[row.pk]]
+        """The occurrences of one cursor, the latest first."""
+        return [self._line(past) for past in self._past[row.pk]]
 
-    def _told(self, past: Past) -> dict[str, Any]:
+    def _line(self, past: Past) -> dict[str, Any]:
         end = self._keys.get(past.digest)
         url = reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[past.digest])
         return {
@@ -51,15 +51,15 @@ class Occurrences:
 
 
 def outcome(state: int, reason: int) -> str:
-    """How an occurrence ended. Of a task that is not ours all that is known is that it was sent."""
+    """How an occurrence ended. Of a plain task it is known only that its message was sent."""
     return reason_word(reason) if (state, reason) == (State.SUCCEEDED, Reason.SENT) else state_word(state)
 
 
 def schedule_words(task: Any) -> str:
-    """When it runs, in django-celery-beat's words."""
+    """When the task runs, in django-celery-beat's words."""
     try:
         words, is_clocked = _words(task), task.clocked is not None
-    except Exception:  # noqa: BLE001  what the columns of a schedule hold that nobody can read
+    except Exception:  # noqa: BLE001  the columns of a schedule may hold anything
         return _("unreadable")
     return _("%(schedule)s, once") % {"schedule": words} if task.one_off and not is_clocked else words
 
@@ -71,7 +71,7 @@ def _words(task: Any) -> str:
 
 
 def _crontab_words(crontab: Any) -> str:
-    """The five fields where there are no words for them, as in one that was written past the form."""
+    """The crontab in words; its five fields where it has none, as one that was saved without the form."""
     try:
         return str(crontab.human_readable)
     except Exception:  # noqa: BLE001  whatever the parsers of two libraries raise
@@ -83,9 +83,9 @@ def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
     if not is_enabled:
         return "-"
     if is_aside(row.next_due_at):
-        return _("none: beat cannot read it")
+        return _("none: beat cannot read the entry")
     if not row.schedule:
-        return _("when a beat has looked at it")
+        return _("known when a beat has read the entry")
     if row.next_due_at is None:
         return _("none")
     left = (aware(row.next_due_at) - exact(now)).total_seconds()
@@ -96,7 +96,7 @@ def next_words(row: BeatCursor, now: datetime, *, is_enabled: bool) -> str:
 
 
 def passed_over_words(row: BeatCursor, now: datetime) -> str:
-    """How many times were not sent, and when beat last found some."""
+    """How many times beat passed over, and when it last did; empty without any."""
     if not row.passed_over or row.passed_over_at is None:
         return ""
     words = _("%(number)s, the last %(span)s ago")
@@ -104,8 +104,8 @@ def passed_over_words(row: BeatCursor, now: datetime) -> str:
 
 
 def stranger_words(row: BeatCursor, now: datetime) -> str:
-    """Whether an ordinary beat has sent it as well."""
+    """A warning if an ordinary beat has sent the task as well; else empty."""
     if row.stranger_at is None or aware(row.stranger_at) < exact(now) - NEWS:
         return ""
-    words = _("an ordinary beat sent it as well, %(span)s ago: stop that one")
+    words = _("an ordinary beat sent it as well, %(span)s ago: stop that beat")
     return words % {"span": since(aware(row.stranger_at), exact(now))}

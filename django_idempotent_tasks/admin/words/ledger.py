@@ -1,4 +1,4 @@
-"""The ledger's database and its clock, as the admin asks for them."""
+"""The ledger's store, its database alias and its clock, for the admin's modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def store() -> LedgerStore:
 
 
 def alias() -> str:
-    """Its alias."""
+    """The alias of the ledger's database."""
     return str(store().connection.alias)
 
 

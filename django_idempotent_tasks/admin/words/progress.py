@@ -1,4 +1,4 @@
-"""How far a body said that it was, as a bar and in words."""
+"""Shows a progress report as a bar and in words."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ...states import State
 from .wording import shown, state_word
 
 
-def told(row: IdempotencyKey) -> str:
-    """In words; what nobody can read as it is."""
+def in_words(row: IdempotencyKey) -> str:
+    """The report in words; an unreadable report as it is stored."""
     progress = decode_progress(row.progress)
     return shown(row.progress) if progress is None else shown(progress_words(progress))
 
 
 def bar(row: IdempotencyKey) -> SafeString | str:
-    """A bar and the words; the words alone where no total was told."""
+    """A bar with the words; the words alone where the report has no total."""
     progress = decode_progress(row.progress)
     share = None if progress is None else share_of(progress)
     if share is None:
-        return told(row)
+        return in_words(row)
     percent = int(share * 100)
     return format_html(
         '<span class="idem-bar"><progress value="{}" max="100" aria-label="{}">{}%</progress> {}</span>',
         percent,
         _("progress"),
         percent,
-        told(row),
+        in_words(row),
     )
 
 
 def state_and_progress(row: IdempotencyKey) -> str:
-    """A state in a word, of what runs also how far it is; without the note, a list's columns are narrow."""
+    """The state in a word, and of a running key its progress, without the note: columns are narrow."""
     progress = decode_progress(row.progress) if row.state == State.RUNNING else None
     if progress is None:
         return state_word(row.state)

@@ -1,4 +1,4 @@
-"""What happened to a key, in order: it was made, each attempt that failed, and how it stands."""
+"""Lists what happened to a key in order: accepted, each failed attempt, and its present state."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...states import FINISHED, State
 from .ledger import alias
 from .wording import ago, at, cell, shown, state_word
 
-#: Rows of a kind on a key's page.
+#: How many failed attempts, and how many duplicates, a key's page shows.
 SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line; ``job`` is the failed job that tells more."""
+    """One line of a timeline; ``job`` is the id of the failed job behind it."""
 
     moment: datetime
     when: str
@@ -28,7 +28,7 @@ class Event:
 
 
 def failures(row: IdempotencyKey) -> list[FailedJob]:
-    """The last failed attempts of a key, newest first, without what is long."""
+    """The last failed attempts of a key, newest first, without their long columns."""
     jobs = FailedJob.objects.using(alias()).filter(digest=row.digest)
     return list(jobs.defer("description", "traceback", "message").order_by("-id")[:SHOWN])
 
@@ -43,7 +43,7 @@ def timeline(row: IdempotencyKey, jobs: list[FailedJob], now: datetime) -> list[
             _event(row.started_at, words % {"number": row.attempts, "owner": shown(row.owner)}, now)
         )
     if row.state in FINISHED and row.finished_at is not None:
-        # The record of the last attempt is written a moment after the end that it tells of.
+        # The record of the last attempt is written a moment after the end of the key.
         end = max([row.finished_at, *(job.at for job in jobs)])
         events.append(_event(end, state_word(row.state), now))
     if row.discarded_at is not None:
@@ -52,7 +52,7 @@ def timeline(row: IdempotencyKey, jobs: list[FailedJob], now: datetime) -> list[
 
 
 def refused(row: IdempotencyKey, now: datetime) -> list[dict[str, str]]:
-    """The last duplicates that were refused."""
+    """The last refused duplicates of a key."""
     rows = DuplicateAttempt.objects.using(alias()).filter(digest=row.digest).order_by("-id")[:SHOWN]
     return [
         {

@@ -1,4 +1,4 @@
-"""Text for a page: what a task wrote stays text; what would hide or turn it is an escape."""
+"""Prepares texts for a page: control characters become escapes, names of states become words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from ...operations.text import harmless, since
+from ...identity.text import harmless
+from ...operations.text import since
 from ...states import Category, Reason, State
 
-#: Characters of a column of a list.
+#: How many characters a column of a list shows.
 CELL = 120
 _MAY_BREAK = SafeString(".<wbr>")
 
@@ -42,10 +43,10 @@ _REASONS = {
     Reason.POISON: gettext_noop("poison: its workers died"),
     Reason.IN_DOUBT: gettext_noop("in doubt"),
     Reason.OWNER_DIED: gettext_noop("its owner died"),
-    Reason.RESULT_NOT_STORED: gettext_noop("done, the result is not stored"),
+    Reason.RESULT_NOT_STORED: gettext_noop("done, but the result is not stored"),
     Reason.SENT: gettext_noop("sent"),
     Reason.REPLACED: gettext_noop("replaced by another task"),
-    Reason.RELEASED: gettext_noop("given back: its process was told to end"),
+    Reason.RELEASED: gettext_noop("given back: its worker was told to shut down"),
 }
 
 
@@ -55,13 +56,13 @@ def shown(text: object) -> str:
 
 
 def cell(text: object) -> str:
-    """The same, as long as a column of a list is."""
+    """The same, cut to the width of a column."""
     line = shown(text)
     return line if len(line) <= CELL else f"{line[: CELL - 1]}…"
 
 
 def dotted(text: object) -> SafeString:
-    """The same, which a narrow column may break after a dot."""
+    """The same, and a narrow column may break it after a dot."""
     return format_html_join(_MAY_BREAK, "{}", ((part,) for part in cell(text).split(".")))
 
 
@@ -71,17 +72,17 @@ def block(text: object) -> str:
 
 
 def state_word(state: int) -> str:
-    """A state's name."""
+    """The word for a state."""
     return _(_STATES[State(state)])
 
 
 def reason_word(reason: int) -> str:
-    """Why a key is in its state."""
+    """The words for the reason of a state."""
     return _(_REASONS[Reason(reason)])
 
 
 def category_word(category: int | None) -> str:
-    """What kind of failure it was."""
+    """The words for a category of failures."""
     return "-" if category is None else _(_CATEGORIES[Category(category)])
 
 

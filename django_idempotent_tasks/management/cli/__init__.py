@@ -1,1 +1,1 @@
-"""Parts that the subcommands of ``idem`` share: arguments, options, what is chosen, how it is reported."""
+"""Parts that the sub-commands of ``idem`` share: options, their values, selections and reports."""

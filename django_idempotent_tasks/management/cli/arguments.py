@@ -1,4 +1,4 @@
-"""What is typed after ``manage.py idem``, turned into values, from the shell and from ``call_command``."""
+"""Turns the arguments of ``manage.py idem`` into values, from the shell and from ``call_command``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Parser(CommandParser):
-    """A parser whose errors end with exit code 2 also where the command is called by a program."""
+    """A parser whose errors end with exit code 2, also when a program calls the command."""
 
     def error(self, message: str) -> NoReturn:
         if self.called_from_command_line:
@@ -31,7 +31,7 @@ class Parser(CommandParser):
 
 
 def duration(value: object) -> timedelta:
-    """A timedelta of ``90``, ``90s``, ``15m``, ``2h``, ``7d``."""
+    """A timedelta from ``90``, ``90s``, ``15m``, ``2h`` or ``7d``."""
     if isinstance(value, timedelta):
         return value
     match = _DURATION.fullmatch(str(value).strip())
@@ -42,7 +42,7 @@ def duration(value: object) -> timedelta:
 
 
 def text(value: object) -> object:
-    """What a column can be asked for: undecodable bytes of a shell arrive as lone surrogates."""
+    """A text that a column can hold: undecodable bytes of a shell arrive as lone surrogates."""
     if isinstance(value, str) and NOT_IN_A_COLUMN.search(value):
         msg = f"{value!r} cannot be searched for or logged: it has a NUL or bytes that are no text"
         raise ArgumentTypeError(msg)
@@ -54,12 +54,14 @@ def digest(value: object) -> UUID:
     try:
         return UUID(str(value))
     except ValueError:
-        msg = f"{value!r} is no digest; 'idem keys list' prints them in full, as 'dead-letters list --rows'"
+        msg = (
+            f"{value!r} is no digest; 'idem keys list' and 'idem dead-letters list --rows' print them in full"
+        )
         raise ArgumentTypeError(msg) from None
 
 
 def state(value: object) -> State:
-    """A state by its name."""
+    """The state of a name."""
     try:
         return State[str(value).upper()] if not isinstance(value, State) else value
     except KeyError:
@@ -68,7 +70,7 @@ def state(value: object) -> State:
 
 
 def category(value: object) -> Category:
-    """A category by its name."""
+    """The category of a name."""
     name = str(value).upper().replace("-", "_")
     try:
         return Category[name] if not isinstance(value, Category) else value
@@ -78,7 +80,7 @@ def category(value: object) -> Category:
 
 
 def when(value: object) -> timedelta | datetime:
-    """So long ago (``2h``), or a moment (``2026-03-01T14:05``)."""
+    """A span before now (``2h``), or a moment (``2026-03-01T14:05``)."""
     if isinstance(value, timedelta | datetime):
         return value
     try:
@@ -102,13 +104,13 @@ def rate(value: object) -> int:
     """Keys a second: ``10/s``, or 10."""
     number = count(str(value).removesuffix("/s"))
     if number > FASTEST:
-        msg = f"{value!r} is no rate; write 1/s to {FASTEST}/s, or leave it out: as fast as it goes"
+        msg = f"{value!r} is no rate; write 1/s to {FASTEST}/s, or leave it out for no limit"
         raise ArgumentTypeError(msg)
     return number
 
 
 def given_json(value: object) -> tuple[object]:
-    """What JSON text says, in a tuple: null is a value too."""
+    """The value of JSON text, in a tuple, since null is a value too."""
     if isinstance(value, tuple):
         return value
     if not isinstance(value, str):
@@ -134,9 +136,9 @@ def arguments(value: object) -> tuple[list[Any], dict[str, Any]]:
 
 
 def number(value: object) -> int:
-    """A row's number, as lists show it."""
+    """The id of a row, as lists show it."""
     if not re.fullmatch(r"[1-9]\d{0,17}", str(value)):
-        msg = f"{value!r} is no number that a list shows"
+        msg = f"{value!r} is no id; lists show them in their first column"
         raise ArgumentTypeError(msg)
     return int(str(value))
 
@@ -187,7 +189,7 @@ _TYPES = {
 
 
 def checked(options: Options) -> dict[str, Any]:
-    """The options with their values in our types: ``call_command`` passes keywords on as they are given."""
+    """The options with converted values: ``call_command`` passes keywords on as they are given."""
     values = dict(options)
     for name, convert in _TYPES.items():
         if values.get(name) is not None:
@@ -199,7 +201,7 @@ def checked(options: Options) -> dict[str, Any]:
 
 
 def add_common(parser: CommandParser) -> None:
-    """What every sub-command takes; Django's own options may also follow the sub-command."""
+    """Add the options of every sub-command; Django's own may also follow the sub-command."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what is printed")
     parser.add_argument("--database", metavar="ALIAS", help="the ledger's database; default: the setting")
     parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=SUPPRESS, help=SUPPRESS)

@@ -1,4 +1,4 @@
-"""Which dead letters a person means: one by its digest, or all that fit the filters."""
+"""Reads from the options which dead letters are meant: one by its digest, or all that fit the filters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .report import Options, could_not_run
 
 
 def selection_of(store: LedgerStore, options: Options) -> Selection:
-    """The filters among the options; without one it is all of them."""
+    """The selection that the filters describe; without a filter it is all dead letters."""
     state, category = options.get("state"), options.get("category")
     if state is not None and state not in DEAD:
-        raise could_not_run("A dead letter is failed or review: --state takes one of these.")
+        raise could_not_run("Dead letters are failed or review: give --state one of these.")
     now = database_now(store)
     return Selection(
         task=options.get("task"),
@@ -32,28 +32,22 @@ def selection_of(store: LedgerStore, options: Options) -> Selection:
 
 
 def moment(given: timedelta | datetime | None, now: datetime) -> datetime | None:
-    """A time of an option as the ledger's columns have it; without an offset it is in TIME_ZONE."""
+    """The time of an option as the ledger's columns store it; without an offset it is in TIME_ZONE."""
     if given is None or isinstance(given, timedelta):
         return None if given is None else shifted(now, -given)
     return of_column(given if is_aware(given) else make_aware(given))
 
 
 def one_or_many(store: LedgerStore, options: Options) -> UUID | Selection:
-    """A digest, or a selection: at least one filter, or ``--all``, so that nobody means all by accident."""
+    """A digest, or a selection. Raises CommandError without a filter and ``--all``: all must be meant."""
     digest, selection, is_all = options.get("digest"), selection_of(store, options), options.get("all")
     if digest is not None:
         if selection.given() or is_all:
             raise could_not_run("Give a digest, or filters, or --all: not two of them.")
         return UUID(str(digest))
     if bool(selection.given()) == bool(is_all):
-        words = "--all is for no filter." if is_all else "Give a digest, at least one filter, or --all."
+        words = (
+            "Give filters or --all, not both." if is_all else "Give a digest, at least one filter, or --all."
+        )
         raise could_not_run(words)
     return selection
-
-
-def reason_of(options: Options) -> str:
-    """Why something is changed. Raises CommandError where it is to be changed and nobody says why."""
-    reason = str(options.get("reason") or "").strip()
-    if options["yes"] and not reason:
-        raise could_not_run("--reason must say why: it is kept with your name.")
-    return reason

@@ -1,4 +1,4 @@
-"""How a sub-command and the options that several of them take are added to the parser."""
+"""Adds sub-commands, and the options that several of them take, to the parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Groups: TypeAlias = "Group[Parser]"
 
 
 def add(group: Groups, name: str, action: Action, words: str, **of_parser: Any) -> Parser:
-    """A sub-command; ``words`` say what it does."""
+    """Add a sub-command; ``words`` say what it does."""
     description = f"{words[0].upper()}{words[1:]}."
     parser = group.add_parser(name, help=words, description=description, **of_parser)
     parser.set_defaults(action=action)
@@ -21,43 +21,43 @@ def add(group: Groups, name: str, action: Action, words: str, **of_parser: Any) 
 
 
 def add_noun(group: Groups, name: str, words: str) -> Groups:
-    """What verbs are for."""
+    """Add a noun; returns the group for its verbs."""
     noun = group.add_parser(name, help=words)
     return noun.add_subparsers(dest="verb", required=True, metavar="VERB")
 
 
 def add_digest(parser: Parser, nargs: str | None = None) -> None:
-    """The key, where there is one in full."""
+    """Add the argument that names one key."""
     parser.add_argument("digest", type=digest, nargs=nargs, metavar="DIGEST", help="as 'list' shows it")
 
 
 def add_task_and_scope(parser: Parser) -> None:
-    """What keys are told apart by."""
+    """Add the filters by task and by scope."""
     parser.add_argument("--task", type=text, metavar="NAME", help="the task's full name")
     parser.add_argument("--scope", type=text, metavar="SCOPE", help="the tenant")
 
 
 def add_filters(parser: Parser) -> None:
-    """Of keys, whatever their state."""
+    """Add the filters of keys."""
     add_task_and_scope(parser)
     parser.add_argument("--state", type=state, metavar="STATE", help="pending, running, retry, failed, ...")
     parser.add_argument(
-        "--older-than", type=duration, metavar="AGE", help="made longer ago: 90s, 15m, 2h, 7d"
+        "--older-than", type=duration, metavar="AGE", help="made longer ago than this: 90s, 15m, 2h, 7d"
     )
 
 
 def add_yes(parser: Parser) -> None:
-    """Nothing is changed without it."""
-    parser.add_argument("--yes", action="store_true", help="do it; without it nothing is changed")
+    """Add ``--yes``, without which a command changes nothing."""
+    parser.add_argument("--yes", action="store_true", help="do it; without --yes nothing is changed")
 
 
 def add_reason(parser: Parser, *, required: bool = False) -> None:
-    """What is done leaves a line in the log that says why."""
+    """Add ``--reason``, which the log keeps."""
     words = "why; it is logged with your name"
     parser.add_argument("--reason", type=text, required=required, metavar="TEXT", help=words)
 
 
 def add_traceback(parser: Parser) -> None:
-    """In the place of Django's own, which would show that of the command."""
+    """Add ``--traceback`` for the failed attempt's, in place of Django's option for the command's own."""
     words = "also the traceback"
     parser.add_argument("--traceback", action="store_true", dest="with_traceback", help=words)

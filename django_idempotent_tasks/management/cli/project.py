@@ -1,4 +1,4 @@
-"""The project's Celery app, which knows the broker and the tasks."""
+"""Finds the project's Celery app, which knows the broker and the tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .report import could_not_run
 
 
 def project_app() -> Celery:
-    """The app. Raises CommandError where the project has none."""
+    """The project's app. Raises CommandError where the project has none."""
     app: Celery = app_or_default()
     if app.main == "default" and isinstance(app.loader, DefaultLoader):
         msg = "No Celery app: import it in the __init__.py of your project, as Celery's Django guide says."

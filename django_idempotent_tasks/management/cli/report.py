@@ -1,4 +1,4 @@
-"""What a sub-command answers: the same facts as text and as JSON, with an exit code."""
+"""The answer of a sub-command: the same facts as text and as JSON, with an exit code."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FINDINGS = 1
 COULD_NOT_RUN = 2
 
 Options: TypeAlias = Mapping[str, Any]
-#: Prints a line while the work goes on, for people only.
+#: Prints a line of progress, for people only.
 Say: TypeAlias = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``facts`` become the JSON document, ``lines`` the text; both say the same.
+    """The answer: ``facts`` become the JSON document, ``lines`` the text; both say the same.
 
-    ``is_silent``: all was said while the work went on.
+    ``is_silent``: the sub-command has printed everything already.
     """
 
     facts: Mapping[str, object]
@@ -39,7 +39,7 @@ class Report:
         return "\n".join(self.lines) if form == "text" else to_json(self.facts)
 
 
-#: One sub-command, on the ledger that ``--database`` names.
+#: The function of a sub-command; its store is that of ``--database``.
 Action: TypeAlias = Callable[[LedgerStore, Options, Say], Report]
 
 
@@ -49,19 +49,19 @@ def could_not_run(message: str) -> CommandError:
 
 
 def to_json(facts: object) -> str:
-    """ASCII only: whatever a task wrote into a key, a terminal sees no control character."""
+    """A JSON document in ASCII, so that a terminal sees no control character that a task wrote."""
     return _json(facts, indent=2)
 
 
 def to_line(facts: object) -> str:
-    """The same on one line."""
+    """The same document on one line."""
     return _json(facts)
 
 
 def _json(facts: object, *, indent: int | None = None) -> str:
     try:
         return json.dumps(facts, indent=indent, default=_plain, allow_nan=False)
-    except ValueError:  # JSON has no NaN, which arguments and results of tasks may have: as texts
+    except ValueError:  # JSON has no NaN, which arguments and results may have: it is written as text
         named = json.loads(json.dumps(facts, default=_plain), parse_constant=str)
         return json.dumps(named, indent=indent)
 

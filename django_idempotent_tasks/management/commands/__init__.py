@@ -1,1 +1,1 @@
-"""Where Django looks for commands."""
+"""Django looks for the commands of an app in this package."""

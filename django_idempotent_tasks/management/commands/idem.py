@@ -1,4 +1,4 @@
-"""``manage.py idem``: look at the ledger, sweep it, prune it, decide on keys and dead letters."""
+"""``manage.py idem``: shows the ledger, sweeps and prunes it, and decides on keys and dead letters."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..parser import add_commands
 
 
 class Command(BaseCommand):
-    """Exit code 0: fine; 1: there are findings; 2: it could not run, and the error says what to do."""
+    """Exit code 0: fine; 1: there are findings; 2: the command could not run; the error says what to do."""
 
     help = "Look at the ledger of idempotent tasks, sweep it, prune it, decide on keys and dead letters."
-    # One task with a wrong option must not keep an operator from looking.
+    # A task with a wrong option must not keep an operator from using the command.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -57,7 +57,7 @@ class Command(BaseCommand):
 
 
 def _silent(line: str) -> None:
-    """JSON is one document."""
+    """Print no progress: JSON is one document."""
 
 
 def _ledger(alias: str | None) -> LedgerStore:
@@ -71,6 +71,6 @@ def _database_remedy(error: DatabaseError) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     noted = " ".join(getattr(error, "__notes__", ()))
     return (
-        f"The ledger's database did not do it ({first})."
+        f"The ledger's database failed ({first})."
         f" {noted or 'Is it up, and are its tables there (manage.py migrate django_idempotent_tasks)?'}"
     )

@@ -1,1 +1,1 @@
-"""``idem dead-letters`` and ``idem redrives``: what failed is listed, shown, redriven or put away."""
+"""``idem dead-letters`` and ``idem redrives``: list, show, redrive, discard and resolve dead letters."""

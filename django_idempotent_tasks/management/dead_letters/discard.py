@@ -1,34 +1,29 @@
-"""``idem dead-letters discard``: puts dead letters away; their records stay until they are pruned."""
+"""``idem dead-letters discard``: takes dead letters off the lists; their rows stay until they are pruned."""
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
+from ...operations.groups import kinds
 from ...operations.search import by_digest
 from ...operations.selection import Selection
-from ...operations.text import harmless
-from ..cli.chosen import one_or_many, reason_of
+from ..cli.chosen import one_or_many
+from ..cli.missing import no_key, not_dead
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from ..keys.release import who
-from ..keys.show import no_key
-from .list import group_lines, groups_of
-from .show import not_dead
+from .list import group_lines
 
-logger = logging.getLogger("django_idempotent_tasks")
-
-#: Keys that one transaction puts away, and kinds of error that a dry run lists.
-BITE, KINDS = 200, 20
+#: Kinds of error that a dry run lists.
+KINDS = 20
 
 _MEANS = "Its record stays until it is pruned; a later call may have the key."
 
 
 def discard(store: LedgerStore, options: Options, say: Say) -> Report:
-    """One by its digest, or all that fit."""
+    """Discard one dead letter by its digest, or all that fit."""
     wanted, reason = one_or_many(store, options), reason_of(options)
     if isinstance(wanted, Selection):
         return _many(store, wanted, reason, say) if options["yes"] else _planned(store, wanted)
@@ -39,24 +34,25 @@ def discard(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def discard_one(store: LedgerStore, row: IdempotencyKey, reason: str, *, yes: bool) -> Report:
-    """A dead letter as it was read."""
+    """Discard a dead letter as it was read."""
     facts: dict[str, object] = {"digest": row.digest}
     if row.discarded_at is not None:
-        return Report(facts | {"outcome": "discarded before"}, ["It is discarded already."], FINDINGS)
+        return Report(
+            facts | {"outcome": "discarded before"}, ["This dead letter is discarded already."], FINDINGS
+        )
     if not yes:
         words = f"Dry run: would discard {harmless(row.task)} {harmless(row.key_text)}. {_MEANS}"
         return Report(facts | {"outcome": "dry run"}, [words, "Say --yes to do it."])
-    decision = dead_letters.discard(store, row)
+    decision = dead_letters.discard(store, row, by=who(), reason=reason)
     if not decision.done:
         line = f"Not discarded: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s discarded %s %s: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "discarded"}, [f"Discarded. {_MEANS}"])
 
 
 def _planned(store: LedgerStore, selection: Selection) -> Report:
     alias = store.connection.alias
-    total, groups = selection.query(alias).count(), groups_of(alias, selection, KINDS)
+    total, groups = selection.query(alias).count(), kinds(alias, selection, KINDS)
     facts = {
         "outcome": "dry run",
         "dead_letters": total,
@@ -69,24 +65,12 @@ def _planned(store: LedgerStore, selection: Selection) -> Report:
 
 
 def _many(store: LedgerStore, selection: Selection, reason: str, say: Say) -> Report:
-    """Those that had ended by now: what fails meanwhile is left for another decision."""
-    done = moved = 0
-    for page in _until_now(store, selection).pages(store.connection.alias, size=BITE):
-        with store.together():
-            put_away = sum(dead_letters.discard(store, row).done for row in page)
-        done, moved = done + put_away, moved + len(page) - put_away
-        say(f"{done:,} discarded ...")
-    if done:
-        words = harmless(selection.words())
-        logger.warning("%s discarded %d dead letters (%s): %s", who(), done, words, harmless(reason))
+    """Discard the dead letters that have ended by now: later ones are left for another decision."""
+    done, moved = dead_letters.discard_all(
+        store, selection, by=who(), reason=reason, tell_so_far=lambda so_far: say(f"{so_far:,} discarded ...")
+    )
     lines = [f"Discarded {done:,} dead letter(s)."]
     if moved:
         lines.append(f"{moved:,} had moved on meanwhile and were left alone.")
     facts = {"outcome": "done", "discarded": done, "moved_on": moved}
     return Report(facts, lines, FINDINGS if moved else FINE)
-
-
-def _until_now(store: LedgerStore, selection: Selection) -> Selection:
-    now = database_now(store)
-    before = selection.ended_before
-    return replace(selection, ended_before=now if before is None else min(before, now))

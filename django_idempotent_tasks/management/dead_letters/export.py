@@ -1,4 +1,4 @@
-"""``idem dead-letters export``: one JSON document a line, in bounded memory."""
+"""``idem dead-letters export``: prints one JSON document a line, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..cli.chosen import selection_of
 from ..cli.report import Options, Report, Say, to_line
 from .list import letter_facts
 
-#: Dead letters that one query reads: each call may be as large as MAX_PAYLOAD.
+#: How many dead letters one query reads: each message may be as large as MAX_PAYLOAD.
 PAGE = 50
 
 
 def export(store: LedgerStore, options: Options, say: Say) -> Report:
-    """Lines while they are read, nothing at the end; the arguments as they are stored, with ``--payload``."""
+    """Print each dead letter when it is read; with ``--payload`` also its arguments, as they are stored."""
     for page in selection_of(store, options).pages(store.connection.alias, size=PAGE):
         for row in page:
             say(to_line(letter_facts(row) | (_call(row) if options.get("payload") else {})))
@@ -22,7 +22,7 @@ def export(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def _call(row: DeadLetter) -> dict[str, object]:
-    """``args`` and ``kwargs`` are null where nothing of the call is stored."""
+    """The stored arguments and options; null where no message is stored."""
     try:
         stored = parsed(row.message or "null")
     except Unreadable:

@@ -1,56 +1,24 @@
-"""``idem dead-letters list``: by the signature of their error, one by one, or those that were put away."""
+"""``idem dead-letters list``: prints dead letters by the signature of their error, or one a line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-from django.db.models import Count, Max, Min, Q
 
 from ...ledger.encoding import decode_error
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
-from ...models import DeadLetter, IdempotencyKey
+from ...models import IdempotencyKey
+from ...operations.groups import Kind, kinds
 from ...operations.selection import Selection
 from ...operations.text import SHOWN, category_name, since, table
-from ...states import Category, State
+from ...states import State
 from ..cli.chosen import selection_of
 from ..cli.report import Options, Report, Say
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Dead letters of one kind; ``sendable`` of them have their call stored."""
-
-    signature: str
-    task: str
-    state: State
-    category: Category | None
-    count: int
-    sendable: int
-    oldest: datetime
-    newest: datetime
-    error: str = ""
-
-    def facts(self) -> dict[str, object]:
-        """For JSON."""
-        return {
-            "signature": self.signature,
-            "task": self.task,
-            "state": self.state.name.lower(),
-            "category": category_name(self.category),
-            "count": self.count,
-            "sendable": self.sendable,
-            "oldest": self.oldest,
-            "newest": self.newest,
-            "error": self.error,
-        }
-
-
 def list_letters(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """What waits for a person, or was put away."""
+    """List the dead letters that wait for a decision, or the discarded ones."""
     selection, now, limit = selection_of(store, options), database_now(store), options["limit"]
     alias = store.connection.alias
     if options.get("discarded"):
@@ -60,30 +28,9 @@ def list_letters(store: LedgerStore, options: Options, _say: Say) -> Report:
     return _grouped(store, selection, now, limit)
 
 
-def groups_of(alias: str, selection: Selection, limit: int) -> list[Group]:
-    """The kinds of what matches, the most frequent first, each with the error of its last one."""
-    found = selection.query(alias).order_by().values("signature", "task", "state", "category")
-    counted = found.annotate(
-        count=Count("digest"),
-        sendable=Count("digest", filter=Q(message__isnull=False)),
-        oldest=Min("finished_at"),
-        newest=Max("finished_at"),
-    )
-    rows = counted.order_by("-count", "signature", "task", "state", "category")[:limit]
-    return [_group(alias, row) for row in rows]
-
-
-def _group(alias: str, row: Any) -> Group:
-    names = ("signature", "task", "state", "category")
-    like = DeadLetter.objects.using(alias).filter(**{name: row[name] for name in names})
-    last = like.order_by("signature", "finished_at").values_list("result", flat=True).last()
-    facts = row | {"state": State(row["state"]), "error": decode_error(last)}
-    return Group(**facts)
-
-
 def _grouped(store: LedgerStore, selection: Selection, now: datetime, limit: int) -> Report:
     alias = store.connection.alias
-    groups, total = groups_of(alias, selection, limit + 1), selection.query(alias).count()
+    groups, total = kinds(alias, selection, limit + 1), selection.query(alias).count()
     more, groups = len(groups) > limit, groups[:limit]
     facts = {"groups": [group.facts() for group in groups], "total": total, "more": more}
     if not groups:
@@ -95,13 +42,13 @@ def _grouped(store: LedgerStore, selection: Selection, now: datetime, limit: int
     return Report(facts, lines)
 
 
-def group_lines(groups: Sequence[Group], now: datetime) -> list[str]:
-    """A table."""
+def group_lines(groups: Sequence[Kind], now: datetime) -> list[str]:
+    """The kinds as a table."""
     head = ("count", "signature", "task", "state", "category", "oldest", "newest", "error")
     return table([head, *(_group_line(group, now) for group in groups)])
 
 
-def _group_line(group: Group, now: datetime) -> tuple[object, ...]:
+def _group_line(group: Kind, now: datetime) -> tuple[object, ...]:
     ages = (since(group.oldest, now), since(group.newest, now))
     name = category_name(group.category) or "-"
     kind = (group.signature, group.task, group.state.name.lower(), name)
@@ -120,7 +67,7 @@ def _rows(found: Iterable[IdempotencyKey], now: datetime, limit: int, key: str) 
 
 
 def letter_facts(row: IdempotencyKey) -> dict[str, object]:
-    """The facts of one dead letter but its arguments."""
+    """The facts of one dead letter, without its arguments."""
     return {
         "digest": row.digest,
         "state": State(row.state).name.lower(),

@@ -1,4 +1,4 @@
-"""The verbs of ``idem dead-letters`` and ``idem redrives``, with their options."""
+"""Adds the verbs of ``idem dead-letters`` and ``idem redrives``, with their options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def add_dead_letters(group: Groups) -> None:
     add_traceback(parser)
     parser.add_argument("--payload", action="store_true", help="also the call's arguments")
     _add_redrive(group)
-    parser = add(group, "discard", discard, "put away one dead letter, or all that fit; its record is kept")
+    parser = add(
+        group, "discard", discard, "take one dead letter, or all that fit, off the list; the record is kept"
+    )
     _add_digest_or_filters(parser)
     _add_decision(parser)
     _add_resolve(group)
@@ -45,13 +47,13 @@ def add_redrives(group: Groups) -> None:
     _add_number(parser)
     parser = add(group, "follow", follow_redrive, "wait for the end of a redrive and say how it went")
     _add_number(parser)
-    parser = add(group, "stop", stop_redrive, "stop a redrive where it is; what was redriven stays so")
+    parser = add(group, "stop", stop_redrive, "stop a redrive; the calls that it has redriven stay redriven")
     _add_number(parser)
     _add_decision(parser)
 
 
 def add_letter_filters(parser: Parser) -> None:
-    """Of dead letters, and of failed attempts; times are those of the failure."""
+    """Add the filters of dead letters and failed attempts; times are those of the failure."""
     add_task_and_scope(parser)
     parser.add_argument("--signature", type=text, metavar="SIG", help="one kind of error, as 'list' shows it")
     parser.add_argument(
@@ -76,7 +78,7 @@ def _add_list(group: Groups) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--by-signature", action="store_true", help="one line a kind of error (the default)")
     form.add_argument("--rows", action="store_true", help="one line a dead letter")
-    form.add_argument("--discarded", action="store_true", help="those that were put away, one line each")
+    form.add_argument("--discarded", action="store_true", help="the discarded ones, one line each")
     parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most so many lines (50)")
 
 
@@ -94,7 +96,7 @@ def _add_decision(parser: Parser) -> None:
 def _add_redrive(group: Groups) -> None:
     parser = add(group, "redrive", redrive, "run one dead letter again, or all that fit: same key, same call")
     _add_digest_or_filters(parser)
-    words = 'other arguments for the one of DIGEST: {"args": [...], "kwargs": {...}}'
+    words = 'other arguments for the dead letter DIGEST: {"args": [...], "kwargs": {...}}'
     parser.add_argument("--arguments", type=arguments, metavar="JSON", help=words)
     parser.add_argument("--rate", type=rate, metavar="N/s", help="at most so many keys a second")
     parser.add_argument("--wait", action="store_true", help="follow the redrive of many to its end")
@@ -102,13 +104,16 @@ def _add_redrive(group: Groups) -> None:
 
 
 def _add_resolve(group: Groups) -> None:
-    parser = add(group, "resolve", resolve, "say how one dead letter ends: run again, done, or given up")
+    parser = add(group, "resolve", resolve, "decide how one dead letter ends: run again, done, or discarded")
     add_digest(parser)
-    parser.add_argument("--rerun", action="store_true", help="nothing has happened: run it again")
+    parser.add_argument("--rerun", action="store_true", help="its effects did not happen: run it again")
     parser.add_argument(
-        "--done", type=given_json, metavar="RESULT", help="it is done, with this result (JSON; null is one)"
+        "--done",
+        type=given_json,
+        metavar="RESULT",
+        help="its effects happened: the key succeeds with this JSON",
     )
-    parser.add_argument("--abandon", action="store_true", help="nobody will do it")
+    parser.add_argument("--abandon", action="store_true", help="nobody will do the work: discard it")
     _add_decision(parser)
 
 

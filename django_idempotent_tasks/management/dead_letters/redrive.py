@@ -1,44 +1,41 @@
-"""``idem dead-letters redrive``: one at once, or many by an operation that the sweeper carries out."""
+"""``idem dead-letters redrive``: redrives one dead letter, or begins a redrive of many."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters, redrives
+from ...operations.groups import Kind, kinds
 from ...operations.search import by_digest
 from ...operations.selection import Selection
-from ...operations.text import harmless
-from ..cli.chosen import one_or_many, reason_of
+from ..cli.chosen import one_or_many
+from ..cli.missing import no_key, not_dead
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from ..keys.release import who
-from ..keys.show import no_key
-from .list import Group, group_lines, groups_of
+from .list import group_lines
 from .operations import begun, wait_for
-from .show import not_dead
 
-logger = logging.getLogger("django_idempotent_tasks")
-
-#: Kinds of error that a dry run lists, and calls whose arguments it tries.
+#: How many kinds of error a dry run lists, and for how many calls it checks the arguments.
 KINDS, TRIED = 20, 1000
-#: Calls that one query reads: each may be as large as MAX_PAYLOAD.
+#: How many calls one query reads: each message may be as large as MAX_PAYLOAD.
 PAGE = 50
 
 
 def redrive(store: LedgerStore, options: Options, say: Say) -> Report:
-    """One by its digest, or all that fit."""
+    """Redrive one dead letter by its digest, or all that fit."""
     wanted, reason = one_or_many(store, options), reason_of(options)
     if isinstance(wanted, Selection):
         if options.get("arguments") is not None:
-            raise could_not_run("--arguments are for the one dead letter of a DIGEST.")
+            raise could_not_run("--arguments need a DIGEST: they are for one dead letter.")
         return _many(store, wanted, options, say, reason)
     if options.get("rate") is not None or options.get("wait"):
-        raise could_not_run("--rate and --wait are for many; one dead letter is redriven at once.")
+        raise could_not_run("--rate and --wait are for many dead letters; one is redriven at once.")
     row = by_digest(store.connection.alias, wanted)
     if row is None:
         return no_key()
@@ -46,38 +43,34 @@ def redrive(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def redrive_one(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str) -> Report:
-    """A dead letter as it was read; with ``--yes`` it is carried out."""
+    """Redrive a dead letter as it was read; without ``--yes`` only say what would happen."""
     edited = options.get("arguments")
-    text = dead_letters.anew(row, edited)
+    try:
+        text = dead_letters.redrive_message(row, edited)
+    except ValueError as error:
+        return _report(row, "not possible", [f"Cannot be redriven: {harmless(error)}"], FINDINGS)
     if text is None:
-        return _report(row, "not possible", [f"Cannot be redriven: {_unsendable(row, edited)}."], FINDINGS)
+        problem = dead_letters.why_unsendable(row)
+        return _report(row, "not possible", [f"Cannot be redriven: {problem}."], FINDINGS)
     remarks = _remarks(row, text)
     if not options["yes"]:
         key = f"{harmless(row.task)} {harmless(row.key_text)}"
         words = f"Dry run: would run {key} again{' with other arguments' if edited else ''}."
-        kept = "The same key, call and downstream keys; its attempts are counted from 0."
+        kept = "Key, call and downstream keys stay the same; attempts are counted from 0."
         return _report(row, "dry run", [words, kept, *remarks, "Say --yes to do it."], FINE)
-    decision = dead_letters.redrive(store, row, by=who(), edited=edited)
+    decision = dead_letters.redrive(store, row, by=who(), reason=reason, edited=edited)
     if not decision.done:
         return _report(row, "moved on", [f"Not redriven: {harmless(decision.problem)}."], FINDINGS)
-    changed = ", with other arguments" if edited else ""
-    logger.warning("%s redrove %s %s%s: %s", who(), harmless(row.task), row.digest, changed, harmless(reason))
-    lines = ["Redriven: the key is PENDING, and the sweeper sends it at its next look."]
+    lines = ["Redriven: the key is PENDING, and the sweeper sends its call at its next look."]
     return _report(row, "redriven", [*lines, *remarks], FINE)
 
 
-def _unsendable(row: IdempotencyKey, edited: dead_letters.Arguments | None) -> str:
-    if edited is not None and dead_letters.anew(row) is not None:
-        return "these arguments are above MAX_PAYLOAD"
-    return dead_letters.unsendable(row)
-
-
 def _remarks(row: IdempotencyKey, text: str) -> list[str]:
-    """What stands against it, judged by the message that would go out."""
+    """Why the redrive may fail, judged by the message that would be sent."""
     sent = copy(row)
     sent.message = text
     problem = dead_letters.known_problem(sent)
-    return [] if problem is None else [f"It is likely to fail again: {harmless(problem)}."]
+    return [] if problem is None else [f"The call is likely to fail again: {harmless(problem)}."]
 
 
 def _report(row: IdempotencyKey, outcome: str, lines: list[str], code: int) -> Report:
@@ -90,12 +83,12 @@ def _report(row: IdempotencyKey, outcome: str, lines: list[str], code: int) -> R
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a redrive of many would do. ``tried`` calls were looked at for what stands against them.
+    """What a redrive of many would do. ``tried`` calls were checked for reasons to fail again.
 
     ``unreadable`` of these have a message that cannot be read or sent: the redrive skips them.
     """
 
-    groups: list[Group]
+    groups: list[Kind]
     total: int
     stored: int
     problems: Counter[str]
@@ -104,7 +97,7 @@ class Plan:
 
     @property
     def sendable(self) -> int:
-        """How many it would send, as far as was looked at."""
+        """How many calls it would send, as far as they were checked."""
         return self.stored - self.unreadable
 
     def facts(self) -> dict[str, object]:
@@ -153,9 +146,9 @@ def _skipped_lines(plan: Plan) -> list[str]:
     lines = []
     if plan.stored < plan.total:
         missing = plan.total - plan.stored
-        lines.append(f"{missing:,} more fit, but nothing of their call is stored: they are skipped.")
+        lines.append(f"{missing:,} more fit, but their message is not stored: they are skipped.")
     if plan.unreadable:
-        of = f" of the {plan.tried:,} that were looked at" if plan.tried < plan.total else ""
+        of = f" of the {plan.tried:,} that were checked" if plan.tried < plan.total else ""
         lines.append(f"{plan.unreadable:,} more{of} have a message that cannot be read: they are skipped.")
     return lines
 
@@ -165,16 +158,16 @@ def _plan(store: LedgerStore, selection: Selection) -> Plan:
     found = selection.query(alias)
     problems, tried, unreadable = _problems(alias, selection)
     total, stored = found.count(), found.filter(message__isnull=False).count()
-    return Plan(groups_of(alias, selection, KINDS), total, stored, problems, tried, unreadable)
+    return Plan(kinds(alias, selection, KINDS), total, stored, problems, tried, unreadable)
 
 
 def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int, int]:
-    """Why the first ones would fail again, of how many, and how many of them cannot be sent at all."""
+    """Why the first calls would fail again, how many were checked, and how many cannot be sent at all."""
     problems: Counter[str] = Counter()
     tried = unreadable = 0
     for page in selection.pages(alias, size=PAGE):
         for row in page:
-            if row.message is not None and dead_letters.anew(row) is None:
+            if row.message is not None and dead_letters.redrive_message(row) is None:
                 unreadable += 1
             elif (problem := dead_letters.known_problem(row)) is not None:
                 problems[f"{row.task}: {problem}"] += 1
@@ -187,6 +180,6 @@ def _problems(alias: str, selection: Selection) -> tuple[Counter[str], int, int]
 def _problem_lines(plan: Plan) -> list[str]:
     if not plan.problems:
         return []
-    of = f" of the {plan.tried:,} that were looked at" if plan.tried < plan.total else ""
+    of = f" of the {plan.tried:,} that were checked" if plan.tried < plan.total else ""
     lines = [f"{plan.problems.total():,}{of} are likely to fail again:"]
     return [*lines, *(f"- {number:,}: {harmless(words)}" for words, number in plan.problems.most_common(10))]

@@ -1,27 +1,21 @@
-"""``idem dead-letters resolve``: a person says how it ends: run again, done with a result, or given up."""
+"""``idem dead-letters resolve``: ends one dead letter as a person says: run again, done, or discarded."""
 
 from __future__ import annotations
 
-import logging
-
+from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
-from ...operations.text import harmless
-from ..cli.chosen import reason_of
+from ..cli.missing import no_key, not_dead
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
-from ..keys.release import who
-from ..keys.show import no_key
 from .discard import discard_one
 from .redrive import redrive_one
-from .show import not_dead
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 def resolve(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Exactly one of ``--rerun``, ``--done`` and ``--abandon``."""
+    """Carry out exactly one of ``--rerun``, ``--done`` and ``--abandon``."""
     done, reason = options.get("done"), reason_of(options)
     if bool(options.get("rerun")) + bool(options.get("abandon")) + (done is not None) != 1:
         raise could_not_run("Say one of --rerun, --done RESULT, --abandon.")
@@ -42,14 +36,13 @@ def _done(store: LedgerStore, row: IdempotencyKey, options: Options, reason: str
     facts: dict[str, object] = {"digest": row.digest}
     if not options["yes"]:
         words = f"Dry run: would end {harmless(row.task)} {harmless(row.key_text)} as SUCCEEDED."
-        lines = [words, "Nothing is run; other calls of the key get this result.", "Say --yes to do it."]
+        lines = [words, "No call runs; other calls of the key get this result.", "Say --yes to do it."]
         return Report(facts | {"outcome": "dry run"}, lines)
     try:
-        decision = dead_letters.resolve(store, row, result)
+        decision = dead_letters.resolve(store, row, result, by=who(), reason=reason)
     except ValueError as error:
         raise could_not_run(str(error)) from None
     if not decision.done:
         line = f"Not resolved: {harmless(decision.problem)}."
         return Report(facts | {"outcome": "moved on", "text": line}, [line], FINDINGS)
-    logger.warning("%s resolved %s %s as done: %s", who(), harmless(row.task), row.digest, harmless(reason))
     return Report(facts | {"outcome": "resolved"}, ["Resolved: the key is SUCCEEDED with your result."])

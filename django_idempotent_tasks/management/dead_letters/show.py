@@ -1,28 +1,29 @@
-"""``idem dead-letters show``: one of them, why it failed, and what each decision would do."""
+"""``idem dead-letters show``: prints one dead letter, why it failed, and what each decision would do."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, FailedJob, IdempotencyKey
 from ...operations import dead_letters
 from ...operations.search import by_digest
-from ...operations.text import harmless, span
+from ...operations.text import span
 from ...states import State
-from ..cli.report import FINDINGS, Options, Report, Say
+from ..cli.missing import no_key, not_dead
+from ..cli.report import Options, Report, Say
 from ..failed_jobs.list import job_facts, job_table, traceback_lines
 from ..keys.card import card, card_lines
-from ..keys.show import no_key
 
-#: Failed attempts that are shown, the last ones.
+#: How many failed attempts are shown: the last ones.
 ATTEMPTS = 20
 
 
 def show_letter(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """All that is known of it; arguments and traceback only when asked for."""
+    """Show all facts of a dead letter; its arguments and traceback only when asked for."""
     alias, now = store.connection.alias, database_now(store)
     row = by_digest(alias, options["digest"])
     if row is None:
@@ -42,41 +43,29 @@ def show_letter(store: LedgerStore, options: Options, _say: Say) -> Report:
     return Report(facts, lines)
 
 
-def not_dead(row: IdempotencyKey) -> Report:
-    """The key is not, or no longer, for a person to decide on."""
-    state = State(row.state)
-    holder = row.runner_task_id or row.task_id
-    line = (
-        f"Not a dead letter: the key is {state.name} (call {harmless(holder)});"
-        f" see 'idem keys show {row.digest}'."
-    )
-    facts = {"digest": row.digest, "outcome": "not dead", "state": state.name.lower(), "holder": holder}
-    return Report(facts, [line], FINDINGS)
-
-
 def decisions(row: IdempotencyKey, now: datetime) -> dict[str, str]:
-    """What each would do, and what stands against it."""
+    """What each decision would do, and why it may fail."""
     return {
         "redrive": _redrive(row),
         "discard": _discard(row, now),
         "resolve": (
-            "'--done RESULT' ends it as SUCCEEDED: other calls of the key get your result, nothing is run;"
+            "'--done RESULT' ends the key as SUCCEEDED: other calls of the key get your result, no call runs;"
             " '--rerun' is a redrive, '--abandon' a discard."
         ),
     }
 
 
 def _redrive(row: IdempotencyKey) -> str:
-    if dead_letters.anew(row) is None:
-        return f"Not possible: {dead_letters.unsendable(row)}."
-    words = "Runs it again: the same key, call and downstream keys, its attempts counted from 0."
+    if dead_letters.redrive_message(row) is None:
+        return f"Not possible: {dead_letters.why_unsendable(row)}."
+    words = "Runs the call again: key, call and downstream keys stay the same, attempts are counted from 0."
     problem = dead_letters.known_problem(row)
-    return words if problem is None else f"{words} It is likely to fail: {problem}"
+    return words if problem is None else f"{words} The call is likely to fail again: {problem}"
 
 
 def _discard(row: IdempotencyKey, now: datetime) -> str:
     if row.discarded_at is not None:
-        return "It is discarded already; a redrive takes it out again."
+        return "This dead letter is discarded already; you can still redrive it."
     keep = timedelta(seconds=settings().dead_letter_retention)
     end = keep if row.state == State.REVIEW or row.due_at is None else row.due_at - now
     return f"Its record stays for {span(end.total_seconds())}; a later call may have the key."

@@ -1,1 +1,1 @@
-"""``idem failed-jobs``: failed attempts, and plain tasks that run again."""
+"""``idem failed-jobs``: lists and shows failed attempts, and reruns those of plain tasks."""

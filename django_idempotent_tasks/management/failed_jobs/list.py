@@ -1,4 +1,4 @@
-"""``idem failed-jobs list`` and ``show``: one row a failed attempt."""
+"""``idem failed-jobs list`` and ``show``: prints failed attempts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from django.db.models import Max, QuerySet
 
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
 from ...operations.redaction import call_of, call_text
 from ...operations.search import WINDOW
-from ...operations.text import SHOWN, category_name, harmless, since, table
+from ...operations.text import SHOWN, category_name, since, table
 from ...states import State
 from ..cli.chosen import moment
 from ..cli.report import FINDINGS, Options, Report, Say
@@ -24,7 +25,7 @@ _INDEXED = ("signature", "task_id")
 
 
 def list_jobs(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """The newest that fit the filters."""
+    """List the newest failed attempts that fit the filters."""
     now, limit = database_now(store), options["limit"]
     found = _filtered(store.connection.alias, options, now).defer("traceback", "message")
     rows = list(found.order_by("-id")[: limit + 1])
@@ -51,7 +52,7 @@ def _filtered(alias: str, options: Options, now: datetime) -> QuerySet[FailedJob
 
 
 def show_job(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """One failed attempt; its arguments and its traceback only when asked for."""
+    """Show one failed attempt; its arguments and its traceback only when asked for."""
     job = find(store, options["number"])
     if job is None:
         return no_job()
@@ -72,29 +73,30 @@ def show_job(store: LedgerStore, options: Options, _say: Say) -> Report:
 
 
 def what_next(job: FailedJob) -> str:
-    """What can be done about it."""
+    """What an operator can do about a failed attempt."""
     if job.digest is not None:
-        return f"The key tells: 'idem dead-letters show {job.digest}', or 'idem keys show {job.digest}'."
+        key = job.digest
+        return f"The task has a key: see 'idem dead-letters show {key}', or 'idem keys show {key}'."
     if job.state == State.PENDING:
-        return f"It was rerun; 'idem failed-jobs rerun {job.pk} --again' sends it once more."
+        return f"This job was rerun; 'idem failed-jobs rerun {job.pk} --again' sends its call once more."
     if job.state == State.RETRY:
-        return "Celery tried it again by itself; its last attempt is the one to rerun."
+        return "Celery retried the call by itself: rerun its last attempt instead."
     return f"'idem failed-jobs rerun {job.pk} --reason TEXT --yes' sends its call again."
 
 
 def find(store: LedgerStore, number: int) -> FailedJob | None:
-    """The row of a number."""
+    """The failed job of an id."""
     return FailedJob.objects.using(store.connection.alias).filter(pk=number).first()
 
 
 def no_job() -> Report:
-    """There is no such row (any more)."""
+    """The report where no failed job has the id (any more)."""
     line = "There is no such failed job; 'idem failed-jobs list' shows the newest."
     return Report({"failed_job": None}, [line], FINDINGS)
 
 
 def job_facts(job: FailedJob) -> dict[str, object]:
-    """The facts of one failed attempt but its arguments and its traceback."""
+    """The facts of one failed attempt, without its arguments and its traceback."""
     return {
         "id": job.pk,
         "at": job.at,
@@ -114,13 +116,13 @@ def job_facts(job: FailedJob) -> dict[str, object]:
 
 
 def state_of(job: FailedJob) -> str:
-    """Where the work went; a plain task's row waits for nobody once it was rerun."""
+    """The state that the attempt led to; a plain task's job that was rerun is ``rerun``."""
     is_rerun = job.digest is None and job.state == State.PENDING
     return "rerun" if is_rerun else State(job.state).name.lower()
 
 
 def job_table(jobs: Sequence[FailedJob], now: datetime) -> list[str]:
-    """One line each."""
+    """The failed attempts as a table."""
     head = ("id", "ago", "task", "attempt", "went to", "category", "signature", "worker", "error")
     return table([head, *(_line(job, now) for job in jobs)])
 
@@ -132,6 +134,6 @@ def _line(job: FailedJob, now: datetime) -> tuple[object, ...]:
 
 
 def traceback_lines(trace: str | None) -> list[str]:
-    """As text for a terminal."""
+    """The traceback as lines for a terminal."""
     text = trace or "none is recorded"
     return ["traceback:", *(f"  {harmless(line)}" for line in text.splitlines())]

@@ -1,28 +1,21 @@
-"""``idem failed-jobs rerun``: sends the call of a plain task again; those with a key have better ways."""
+"""``idem failed-jobs rerun``: sends the call of a failed plain task again."""
 
 from __future__ import annotations
 
-import logging
-
+from ...identity.text import harmless
 from ...ledger.stores import LedgerStore
 from ...models import FailedJob
 from ...operations.reruns import Rerun, rerun
-from ...operations.tasks import known_task
-from ...operations.text import harmless
+from ...operations.tasks import known_task, unknown_task
 from ...states import State
-from ..cli.chosen import reason_of
 from ..cli.project import project_app
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from ..keys.release import who
 from .list import find, no_job, state_of, what_next
-
-logger = logging.getLogger("django_idempotent_tasks")
-
-_UNKNOWN = "No task of this name is known here: was it renamed or removed?"
 
 
 def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """The last attempt of a plain task, once; ``--again`` once more."""
+    """Rerun a plain task's last attempt, once; with ``--again`` once more."""
     reason, job = reason_of(options), find(store, options["number"])
     if job is None:
         return no_job()
@@ -31,21 +24,13 @@ def rerun_job(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _report(job, "not possible", [problem], FINDINGS)
     app = project_app()
     is_known = job.task in app.tasks or known_task(job.task) is not None
-    remarks = [] if is_known else [_UNKNOWN]
+    remarks = [] if is_known else [unknown_task()]
     if not options["yes"]:
         words = f"Dry run: would send {harmless(job.task)} again, under a new task id: no key guards it."
         return _report(job, "dry run", [words, *remarks, "Say --yes to do it."])
-    outcome = rerun(app, store, job)
+    outcome = rerun(app, store, job, by=who(), reason=reason)
     if outcome.problem:
         return _report(job, "not sent", [f"Not sent: {harmless(outcome.problem)}."], FINDINGS)
-    logger.warning(
-        "%s reran failed job %d of %s as %s: %s",
-        who(),
-        job.pk,
-        harmless(job.task),
-        outcome.task_id,
-        harmless(reason),
-    )
     return _report(job, "sent", [f"Sent as {outcome.task_id}.", *remarks], sent=outcome)
 
 

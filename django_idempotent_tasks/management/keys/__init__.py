@@ -1,1 +1,1 @@
-"""``idem keys``: one key is shown, released or cancelled."""
+"""``idem keys``: lists, shows, releases and cancels keys."""

@@ -1,4 +1,4 @@
-"""``idem keys cancel``: ends one key, or all live keys that fit, each in a transaction of its own."""
+"""``idem keys cancel``: cancels one key, or all live keys that fit, each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from django.db import transaction
 from django.db.models import Q
 
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import Wanted, by_digest
-from ...operations.text import harmless
 from ...states import LIVE, State
-from ..cli.chosen import reason_of
+from ..cli.missing import no_key
+from ..cli.reason import reason_of, who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .release import who
-from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Rows that one query reads.
+#: How many rows one query reads.
 PAGE = 1000
 
-#: What waits is ended first, so that it does not begin meanwhile.
+#: Waiting calls are cancelled first, so that they do not begin meanwhile.
 ORDER = (State.PENDING, State.RETRY, State.RUNNING)
 
-_NOTE = "Bodies that run are not stopped; their completion is refused."
+_NOTE = "Bodies that run are not stopped, but the ledger refuses their completion."
 
 
 def cancel_keys(store: LedgerStore, options: Options, say: Say) -> Report:
-    """One key by its digest, or those of a task or a scope."""
+    """Cancel one key by its digest, or the keys of a task or a scope."""
     digest, wanted, reason = options.get("digest"), Wanted.of(options), reason_of(options)
     if digest is not None:
         if wanted != Wanted():
@@ -58,7 +57,7 @@ def cancel_keys(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def _log(what: str, reason: str, outcomes: Counter[str]) -> None:
-    """One line, for one key or for all that fit."""
+    """Log one line, for one key or for all that fit."""
     if outcomes["cancelled"]:
         logger.warning("%s cancelled %s: %s", who(), what, harmless(reason))
 
@@ -70,7 +69,7 @@ def _words(wanted: Wanted) -> str:
 
 
 def _matching(store: LedgerStore, wanted: Wanted) -> Iterator[tuple[State, IdempotencyKey]]:
-    """The live keys that are wanted, each once, read a page at a time."""
+    """The live keys that match, each once, read a page at a time."""
     now, seen = database_now(store), set[UUID]()
     for state in ORDER if wanted.state is None else (wanted.state,):
         for row in _live(store.connection.alias, state):
@@ -80,7 +79,7 @@ def _matching(store: LedgerStore, wanted: Wanted) -> Iterator[tuple[State, Idemp
 
 
 def _live(alias: str, state: State) -> Iterator[IdempotencyKey]:
-    """The keys of a state along the sweeper's index; one whose time moves meanwhile may come twice."""
+    """The keys of a state in the order of the sweeper's index; a key whose due time moves may come twice."""
     keys = IdempotencyKey.objects.using(alias).filter(state=state, due_at__isnull=False)
     rows = keys.order_by("due_at", "digest").only("task", "scope", "created_at", "task_id", "due_at")
     after = Q()
@@ -92,9 +91,9 @@ def _live(alias: str, state: State) -> Iterator[IdempotencyKey]:
 
 
 def _cancel(store: LedgerStore, row: IdempotencyKey, *, only: State | None) -> str:
-    """End the call that was seen, and no other that has the key since; what became of it.
+    """Cancel the call that ``row`` shows, and no later call of the key; returns what became of it.
 
-    ``only``: what has left this state meanwhile is left alone. Its row is locked for that, never waited for.
+    ``only``: a key that has left this state is left alone. Its row is locked for that, without waiting.
     """
     alias, window = store.connection.alias, settings().redelivery_window
     keys = IdempotencyKey.objects.using(alias).filter(digest=row.digest).select_for_update(skip_locked=True)
@@ -102,16 +101,16 @@ def _cancel(store: LedgerStore, row: IdempotencyKey, *, only: State | None) -> s
         is_there = only is None or keys.filter(state=only).first() is not None
         if is_there and store.cancel(row.digest, window=window, task_id=row.task_id):
             return "cancelled"
-    return _left(store, row, only)
+    return _why_not(store, row, only)
 
 
-def _left(store: LedgerStore, row: IdempotencyKey, only: State | None) -> str:
+def _why_not(store: LedgerStore, row: IdempotencyKey, only: State | None) -> str:
     now = by_digest(store.connection.alias, row.digest)
     if now is None or now.state not in LIVE or now.task_id != row.task_id:
         return "ended"
     if only is not None and now.state != only:
         return "moved on"
-    return "locked"  # by a transaction that ends it, or is about to
+    return "locked"  # by a transaction that is ending the call, or is about to
 
 
 def _planned(found: Counter[str]) -> Report:
@@ -122,11 +121,11 @@ def _planned(found: Counter[str]) -> Report:
 
 
 def _done(outcomes: Counter[str]) -> Report:
-    """Honest counts; what is locked or has moved on may be tried again."""
+    """The counts of what was cancelled and of what was not, each with the reason."""
     remarks = {
         "ended": "had ended or got a new call meanwhile",
         "moved on": "began or moved on meanwhile and were left alone",
-        "locked": "are held by a transaction that is ending them; look again",
+        "locked": "are locked by a transaction that is ending them: look again",
     }
     lines = [f"Cancelled {outcomes['cancelled']} key(s). {_NOTE}"]
     lines += [f"{outcomes[name]} {remark}." for name, remark in remarks.items() if outcomes[name]]

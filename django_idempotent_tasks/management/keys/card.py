@@ -1,4 +1,4 @@
-"""One key for a person: who holds it, since when, and what happens next."""
+"""Makes the facts and lines of one key, for ``idem keys list``, ``keys show`` and ``dead-letters show``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from ...identity.text import harmless
 from ...ledger.encoding import decode_error
 from ...ledger.moments import exact
 from ...ledger.progress import decode_progress, progress_words
@@ -16,12 +17,12 @@ from ...messages.unreadable import Unreadable, parsed
 from ...models import IdempotencyKey, Step
 from ...operations.redaction import call_of, call_text
 from ...operations.sentences import what_next
-from ...operations.text import harmless, since, span
+from ...operations.text import since, span
 from ...states import FINISHED, Category, Reason, State
 
 
 def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
-    """The facts of one line of a list."""
+    """The facts of a key for one line of a list."""
     return {
         "digest": row.digest,
         "state": State(row.state).name.lower(),
@@ -64,7 +65,7 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
 
 
 def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> list[str]:
-    """The same as text, one fact a line, what is empty left out."""
+    """The facts as text, one a line, without the empty ones."""
     shown = dict(facts)
     shown["created"] = f"{since(row.created_at, now)} ago"
     for name, moment in (
@@ -82,7 +83,7 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
     for name in ("age_seconds", "next", "steps"):
         del shown[name]
     payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}
-    lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _says(value)]
+    lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _is_shown(value)]
     texts = {
         "message": call_text(row.task, row.message),
         "result": pretty(row.result) if row.result else "none",
@@ -111,7 +112,7 @@ def _left(row: IdempotencyKey, now: datetime) -> float | None:
     return None if row.open_at is None else round((row.open_at - now).total_seconds(), 1)
 
 
-def _says(value: object) -> bool:
+def _is_shown(value: object) -> bool:
     return value is not None and value is not False
 
 

@@ -1,29 +1,28 @@
-"""``idem keys release``: takes a key from the holder that a person no longer trusts."""
+"""``idem keys release``: takes a running key from its holder."""
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
 
-from ...ledger import doubted
+from ...identity.text import harmless
+from ...ledger import orphans
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import by_digest
 from ...operations.sentences import what_next
-from ...operations.text import harmless
 from ...states import State
+from ..cli.missing import no_key
+from ..cli.reason import who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from .show import no_key
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-_REFUSED = "The present holder is not stopped, but its completion is refused from now on."
+_REFUSED = "The present holder is not stopped, but the ledger refuses its completion from now on."
 
 
 def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """RUNNING to RETRY, due now, if the key still has the token that was seen."""
+    """Move a key from RUNNING to RETRY, due now, if it still has the token that was read."""
     reason = options["reason"].strip()
     if not reason:
         raise could_not_run("--reason must say why: it is logged.")
@@ -34,20 +33,12 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
         return _nothing_to_release(row, store)
     if not options["yes"]:
         return _planned(row)
-    if not doubted.release(store, row):
-        return _report(row, "moved on", ["Nothing was released: the key has moved on; look again."], FINDINGS)
+    if not orphans.release(store, row):
+        return _report(row, "moved on", ["Nothing was released: the key has moved on. Look again."], FINDINGS)
     logger.warning(
         "%s released %s %s, token %d: %s", who(), harmless(row.task), row.digest, row.token, harmless(reason)
     )
     return _released(row, store)
-
-
-def who() -> str:
-    """The person at the shell, as the system knows them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # no name for this user
-        return f"user {os.getuid()}"
 
 
 def _nothing_to_release(row: IdempotencyKey, store: LedgerStore) -> Report:

@@ -1,21 +1,23 @@
-"""``idem keys list`` and ``idem keys show``."""
+"""``idem keys list`` and ``idem keys show``: prints keys, and what happens to one next."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from ...exceptions import InvalidKey
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
-from ...operations.text import harmless, since, table
-from ..cli.report import FINDINGS, Options, Report, Say, could_not_run
+from ...operations.text import since, table
+from ..cli.missing import no_key
+from ..cli.report import Options, Report, Say, could_not_run
 from .card import brief, card, card_lines
 
 
 def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """The newest keys that fit the filters."""
+    """List the newest keys that fit the filters."""
     now, wanted = database_now(store), Wanted.of(options)
     found = newest(store.connection.alias, wanted, now=now, limit=options["limit"])
     facts = {
@@ -32,7 +34,7 @@ def _listed(found: Found, now: datetime) -> list[str]:
     if found.has_more:
         lines.append("There are more; --limit N shows them.")
     if not found.is_all:
-        lines.append(f"Looked at the newest {WINDOW:,} keys.")
+        lines.append(f"The filters looked only at the newest {WINDOW:,} keys.")
     return lines
 
 
@@ -44,7 +46,7 @@ def _line(row: IdempotencyKey, now: datetime) -> tuple[object, ...]:
 
 
 def show_key(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """One key, and what happens to it next."""
+    """Show one key, and what happens to it next."""
     now, alias = database_now(store), store.connection.alias
     digest, key, wanted = options.get("digest"), options.get("key"), Wanted.of(options)
     if (digest is None) == (wanted.task is None or key is None):
@@ -66,10 +68,5 @@ def _called(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
 def _only(rows: list[IdempotencyKey]) -> IdempotencyKey | None:
     if len(rows) > 1:
         several = "; ".join(f"{row.digest} (scope {row.scope!r}, {harmless(row.key_text)})" for row in rows)
-        raise could_not_run(f"Several keys are called so. Give the digest of one, or --scope: {several}.")
+        raise could_not_run(f"Several keys have this text. Give the digest of one, or --scope: {several}.")
     return rows[0] if rows else None
-
-
-def no_key() -> Report:
-    """There is no such key (any more)."""
-    return Report({"key": None}, ["There is no such key; 'idem keys list' shows the newest."], FINDINGS)

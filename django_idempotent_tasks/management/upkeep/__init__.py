@@ -1,1 +1,1 @@
-"""``idem status``, ``sweep``, ``prune``, ``erase``, ``beat``: what an operator does for the ledger itself."""
+"""``idem status``, ``sweep``, ``prune``, ``beat`` and ``health``: the upkeep of the ledger."""

@@ -1,4 +1,4 @@
-"""``idem beat``: celery beat with our scheduler; ``idem health beat``: whether one leads and keeps up."""
+"""``idem beat`` runs celery beat with our scheduler; ``idem health beat`` checks whether one leads."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...beat.duty import LEASE
-from ...beat.overview import overview
+from ...beat.overview import leads, overview
+from ...identity.text import harmless
 from ...ledger.moments import database_now, exact
 from ...ledger.stores import LedgerStore
 from ...models import BEAT, Leader
-from ...operations.text import harmless, span
+from ...operations.text import span
 from ..cli.project import project_app
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
-from .run_now import ask_for_beat
+from .run_now import require_beat
 
 SCHEDULER = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
-#: Names that are listed.
+#: How many names are listed.
 LISTED = 20
 
 
 def run_beat(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Run beat until SIGTERM: one of any number of which one leads."""
-    ask_for_beat(store)
+    """Run beat until SIGTERM. Any number may run; one of them leads."""
+    require_beat(store)
     beat = project_app().Beat(
         scheduler_cls=SCHEDULER,
         loglevel=options["loglevel"],
@@ -30,16 +31,16 @@ def run_beat(store: LedgerStore, options: Options, _say: Say) -> Report:
         quiet=options["format"] == "json",
     )
     beat.run()
-    return Report({"outcome": "ended"}, ["Ended; the lead is free."])
+    return Report({"outcome": "ended"}, ["Beat has ended; another one may lead now."])
 
 
 def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Look once: whether a beat leads, when it ticked last, what is overdue, and what cannot be read."""
-    ask_for_beat(store)
+    """Report whether a beat leads, when it ticked last, what is overdue, and what beat cannot read."""
+    require_beat(store)
     late: timedelta = options["max_age"]
     now = database_now(store)
     leader = Leader.objects.using(store.connection.alias).filter(name=BEAT).first()
-    is_led = leader is not None and exact(leader.expires_at) > exact(now)
+    is_led = leads(leader, now)
     age = None if leader is None else max((exact(now) - exact(leader.expires_at)).total_seconds() + LEASE, 0)
     waiting, aside = ([], []) if options["leader_only"] else _entries(store, now, late)
     seen = None if options["leader_only"] else overview(store, now)
@@ -61,11 +62,11 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
         lines.append(f"{len(waiting)} overdue: {harmless(', '.join(words[:LISTED]))}")
     if aside:
         names = harmless(", ".join(each.name for each in aside[:LISTED]))
-        lines.append(f"{len(aside)} cannot be read, and the others go on: {names}")
+        lines.append(f"Beat cannot read {len(aside)}, and goes on with the others: {names}")
         lines.extend(f"- {harmless(each.name)}: {each.problem}" for each in aside[:LISTED])
     if strangers:
         names = harmless(", ".join(strangers[:LISTED]))
-        lines.append(f"{len(strangers)} also sent by an ordinary beat, which must be stopped: {names}")
+        lines.append(f"An ordinary beat also sent {len(strangers)}; stop that beat: {names}")
     return Report(facts, lines, FINE if is_led and not (waiting or aside or strangers) else FINDINGS)
 
 

@@ -1,4 +1,4 @@
-"""``idem prune --scope``: deletes what a departed tenant left, whatever its age, in bites."""
+"""``idem prune --scope``: deletes the finished keys of a departed tenant, whatever their age, in bites."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ...models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey,
 from ...states import PRUNED, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
-#: Rows that one query looks at: no index holds the scope.
+#: How many rows one query reads: no index holds the scope.
 STEP = 10_000
 
 
 @dataclass(slots=True)
 class _Bite:
-    """What one step deleted or would delete, and the keys that it left because they are not finished."""
+    """What one step deleted or would delete, and which unfinished keys it kept."""
 
     deleted: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
 
 
 def erase(store: LedgerStore, options: Options, say: Say) -> Report:
-    """Delete the finished keys of one scope and all that belongs to them; tell what is kept."""
+    """Delete the finished keys of one scope and all that belongs to them; report which keys are kept."""
     total, more = _Bite(), False
     limit = options["max_seconds"]
     end = None if limit is None else time.monotonic() + limit
@@ -51,13 +51,13 @@ def _report(scope: str, total: _Bite, *, yes: bool, more: bool) -> Report:
     lines = [f"{deed} of scope {scope!r}: {_listed(total.deleted)}."]
     if total.kept:
         lines.append(
-            f"Kept, because not finished: {_listed(total.kept)}. End live ones with 'idem keys cancel"
-            " --scope', and prune again; one in review waits for a person."
+            f"Kept, because not finished: {_listed(total.kept)}. End live keys with 'idem keys cancel"
+            " --scope', and prune again; decide about keys in review first."
         )
     if more:
         lines.append("Stopped at --max-seconds; there may be more.")
     if not yes:
-        lines.append("A late message of a deleted key would run again. Say --yes to do it.")
+        lines.append("A late message of a deleted key would run its call again. Say --yes to do it.")
     facts: dict[str, object] = {"outcome": "done" if yes else "dry run", "scope": scope, "more": more}
     facts |= {"deleted" if yes else "would_delete": dict(total.deleted), "kept": dict(total.kept)}
     return Report(facts, lines, FINDINGS if total.kept else FINE)
@@ -79,7 +79,7 @@ def _bites(alias: str, scope: str, *, size: int, yes: bool) -> Iterator[_Bite]:
 
 
 def _keys(alias: str, states: dict[UUID, State], digests: Sequence[UUID], *, yes: bool) -> _Bite:
-    """These keys with their steps and the answers of earlier calls; none that has moved on meanwhile."""
+    """Delete these keys with their steps and earlier answers, but no key that has moved on meanwhile."""
     keys = IdempotencyKey.objects.using(alias).filter(digest__in=digests)
     answers = _of_finished(AnsweredCall.objects.using(alias).filter(digest__in=digests))
     steps = _of_finished(Step.objects.using(alias).filter(digest__in=digests))
@@ -95,13 +95,13 @@ def _keys(alias: str, states: dict[UUID, State], digests: Sequence[UUID], *, yes
 
 
 def _of_finished(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Those rows whose key is finished or deleted."""
+    """The rows whose key is finished or deleted."""
     live = IdempotencyKey.objects.using(rows.db).filter(digest=OuterRef("digest")).exclude(state__in=PRUNED)
     return rows.filter(~Exists(live))
 
 
 def _pages(rows: QuerySet[Any], scope: str) -> Iterator[QuerySet[Any]]:
-    """All rows of a scope, as many queries as it takes to look at ``STEP`` rows each."""
+    """All rows of a scope, in queries that read ``STEP`` rows each."""
     rows = rows.order_by("pk")
     while True:
         edge = next(iter(rows.values_list("pk", flat=True)[STEP - 1 : STEP]), None)

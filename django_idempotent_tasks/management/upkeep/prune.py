@@ -1,4 +1,4 @@
-"""``idem prune``: deletes what is past its time, in bites, until nothing is left."""
+"""``idem prune``: deletes rows that are past their retention, in bites, until none is left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .erase import erase
 
 
 def prune(store: LedgerStore, options: Options, say: Say) -> Report:
-    """Delete with ``--yes``, count without; with ``--scope`` a tenant's, whatever its age."""
+    """Delete with ``--yes``, count without; with ``--scope`` erase a tenant."""
     if options.get("scope") is not None:
         return erase(store, options, say)
     if not options["yes"]:
@@ -46,7 +46,7 @@ def prune(store: LedgerStore, options: Options, say: Say) -> Report:
 
 
 def _bites(store: LedgerStore, options: Options) -> Iterator[tuple[dict[str, int], bool]]:
-    """What each bite deleted, and whether there may be more of it."""
+    """What each bite deleted, and whether more may be left."""
     limit, size = options["max_seconds"], options["bite"]
     end = None if limit is None else time.monotonic() + limit
     while True:

@@ -1,30 +1,28 @@
-"""``idem beat run-now``: one occurrence of a periodic task now, beside its schedule."""
+"""``idem beat run-now``: runs a periodic task once now, beside its schedule."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ...beat.checks import beat_problem
 from ...beat.overview import entries
 from ...beat.shown import periodic_tasks
 from ...conf import settings
+from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import BeatCursor, IdempotencyKey
 from ...operations.tasks import known_task
-from ...operations.text import harmless, since
+from ...operations.text import since
 from ...states import State
 from ..cli.project import project_app
+from ..cli.reason import who
 from ..cli.report import FINDINGS, FINE, Options, Report, Say, could_not_run
-from ..keys.release import who
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 
 def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
-    """Ask for it, unless another one waits or runs."""
-    ask_for_beat(store)
+    """Send an occurrence, unless another one waits or runs."""
+    require_beat(store)
     from ...beat.asked import run_now, unfinished  # noqa: PLC0415  it needs django-celery-beat
 
     name, alias = options["name"], store.connection.alias
@@ -38,30 +36,28 @@ def run_periodic(store: LedgerStore, options: Options, _say: Say) -> Report:
         busy = unfinished(cursor, alias=alias) if cursor else None
         return _busy(task, busy, store) if busy else _planned(task)
     app = project_app()
-    known_task(task.task)  # imports them: whether it is ours decides how it is sent
-    busy = run_now(task, by=who(), app=app, store=store)
+    known_task(task.task)  # imports the tasks: a guarded task is sent otherwise than a plain one
+    busy = run_now(task, by=who(), app=app, store=store, reason=options["reason"] or "")
     if busy is not None:
         return _busy(task, busy, store)
-    reason = harmless(options["reason"] or "no reason given")
-    logger.warning("%s ran the periodic task %s now: %s", who(), harmless(name), reason)
     return Report(
         {"name": name, "outcome": "sent"}, [f"{harmless(name)} is sent; 'idem keys list' shows its key."]
     )
 
 
-def ask_for_beat(store: LedgerStore) -> None:
+def require_beat(store: LedgerStore) -> None:
     """Raises CommandError where beat cannot run on this ledger."""
     problem = beat_problem()
     if problem is not None:
         raise could_not_run(problem)
     if store.connection.alias != settings().database:
-        msg = f"Beat works on the ledger of the settings, {settings().database!r}; leave --database out."
+        msg = f"Beat works on the database of the settings, {settings().database!r}: leave --database out."
         raise could_not_run(msg)
 
 
 def _planned(task: Any) -> Report:
     lines = [
-        f"Dry run: would run {harmless(task.name)} ({harmless(task.task)}) now. Its schedule is not moved.",
+        f"Dry run: would run {harmless(task.name)} ({harmless(task.task)}) now. Its schedule does not move.",
         "Say --yes to do it.",
     ]
     return Report({"name": task.name, "outcome": "dry run"}, lines, FINE)
@@ -76,7 +72,7 @@ def _busy(task: Any, key: IdempotencyKey, store: LedgerStore) -> Report:
 
 
 def _words(key: IdempotencyKey, age: str) -> str:
-    """Which occurrence keeps it from running, since when, and who has it."""
+    """Which occurrence keeps the task from running, since when, and who has it."""
     match State(key.state):
         case State.RUNNING:
             return f"It is running for {age}, by {harmless(key.owner)}: wait for it, or cancel its key."

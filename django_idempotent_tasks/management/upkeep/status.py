@@ -1,27 +1,29 @@
-"""``idem status``: how many keys are where, who sweeps, and what needs a person."""
+"""``idem status``: prints how many keys are in each state, who sweeps, and what needs a person."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from ...beat.overview import Named, Overview
+from ...identity.text import harmless
 from ...ledger.constraints import missing_in
 from ...ledger.moments import exact
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, Leader
 from ...operations.counts import Count, total
-from ...operations.status import Finding, Status, findings, look
-from ...operations.text import harmless, since, span, table
+from ...operations.findings import Finding, findings
+from ...operations.status import Status, look
+from ...operations.text import since, span, table
 from ...states import Category, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from ..dead_letters.operations import operation_facts, progress
 
-#: Names of periodic tasks that are told.
+#: How many names of periodic tasks are listed.
 LISTED = 20
 
 
 def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
-    """Look once. Findings are the exit code."""
+    """Read the numbers once; with findings the exit code is 1."""
     seen = look(store)
     found = [*_missing(store), *findings(seen)]
     facts = {
@@ -44,7 +46,7 @@ def _missing(store: LedgerStore) -> list[Finding]:
 
 
 def _age(seen: Status) -> float | None:
-    """Of the oldest PENDING key among those that were looked at."""
+    """The age in seconds of the oldest PENDING key that was read; None without any."""
     oldest = seen.states[State.PENDING]["oldest"]
     return None if oldest is None else round((exact(seen.now) - exact(oldest)).total_seconds(), 1)
 
@@ -89,7 +91,7 @@ def _dead(seen: Status, name: str) -> Count:
 
 
 def _oldest_dead(seen: Status) -> datetime | None:
-    """When the oldest one failed, of those that were looked at."""
+    """When the oldest dead letter failed, of those that were read."""
     return min(filter(None, (seen.states[state]["oldest"] for state in DEAD)), default=None)
 
 
@@ -123,7 +125,7 @@ def _finding_lines(found: list[Finding]) -> list[str]:
 
 
 def beat_text(seen: Overview) -> str:
-    """Who leads, and how many stand by."""
+    """Which beat leads, and how many stand by."""
     leader = seen.leader
     if leader is None:
         return "nobody leads, and nobody ever did"
@@ -134,7 +136,7 @@ def beat_text(seen: Overview) -> str:
 
 
 def beat_facts(seen: Overview | None) -> dict[str, object] | None:
-    """The same, for JSON."""
+    """The state of beat, for JSON."""
     if seen is None:
         return None
     return {

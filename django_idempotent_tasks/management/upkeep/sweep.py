@@ -1,4 +1,4 @@
-"""``idem sweep``: the sweeper as a process of its own, or one sweep until nothing is due."""
+"""``idem sweep``: runs the sweeper as a process of its own, or sweeps once until nothing is due."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
-#: Seconds between two looks for a sweeper that comes back after an outage.
+#: Seconds between two checks whether a sweeper has come back after an outage.
 PACE = 1.0
 
 _SPARED = (
     "{spared} lease(s) are over and were left to their owners, which may come back after an outage of the"
-    " ledger's database: whose owner does not, the sweepers of the workers free, or a later sweep."
+    " ledger's database. If an owner does not, a worker's sweeper or a later sweep frees its key."
 )
 
 
 def sweep(store: LedgerStore, options: Options, say: Say) -> Report:
-    """Sweep until a signal comes, as one of any number of which one leads; with ``--once`` to the end."""
+    """Sweep until a signal comes; any number may run, one leads. With ``--once`` until nothing is due."""
     app = project_app()
     return _once(store, app) if options["once"] else _until_stopped(store, app, say)
 
@@ -58,12 +58,12 @@ def _until_stopped(store: LedgerStore, app: Celery, say: Say) -> Report:
             sweeper.run()
     finally:
         signals.leader_changed.disconnect(announce)
-    return Report({"outcome": "ended", "holder": sweeper.holder}, ["Ended; the lead is free."])
+    return Report({"outcome": "ended", "holder": sweeper.holder}, ["Ended; another sweeper may lead now."])
 
 
 @contextmanager
 def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
-    """A thread waits for the signal: a handler would run in the sweeping thread, amid its locks."""
+    """End the sweeper at a signal. A thread waits for it: a handler would run amid the sweeper's locks."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)  # also for threads that begin from now on
 
     def wait() -> None:
@@ -78,7 +78,7 @@ def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
 
 
 def _once(store: LedgerStore, app: Celery) -> Report:
-    """Whoever leads meanwhile: two sweeps at a time take different rows."""
+    """Sweep once, whoever leads: two sweeps at a time take different rows."""
     freed = sent = waiting = 0
     sweep, goes_on, calm = Sweep(app), True, _calm(store)
     while goes_on:
@@ -105,7 +105,7 @@ def _once(store: LedgerStore, app: Celery) -> Report:
 
 
 def _tidied(store: LedgerStore) -> int:
-    """How many rows were deleted, until nothing was past its time."""
+    """Delete rows that are past their retention until none is left; returns how many."""
     tidying, pruned = Tidying(), 0
     while True:
         with store.side_connection() as side:
@@ -117,11 +117,11 @@ def _tidied(store: LedgerStore) -> int:
 
 
 def _calm(store: LedgerStore) -> int:
-    """The seconds for which the ledger has answered, by the note of the sweepers: longer leases are spared.
+    """For how many seconds the ledger has answered, by the notes of sweepers: longer leases are spared.
 
-    Right after an outage none of them is back yet: where leases are over, one is waited for. Where none
-    comes back none runs, and nobody knows of an outage; this look is no note, or cron would never free a
-    lease there.
+    Right after an outage no sweeper is back yet: where leases are over, this function waits for one. If
+    none comes back, none runs, and nobody knows of an outage. This function writes no note itself, or a
+    sweep from cron would never free a lease there.
     """
     end = monotonic() + outage.GAP
     while True:
@@ -129,14 +129,14 @@ def _calm(store: LedgerStore) -> int:
         if since is None or answers:
             return LONGEST if since is None else int(since)
         if not _over(store).exists():
-            return 0  # what ends in this moment is for the next sweep
+            return 0  # the next sweep frees a lease that ends at this moment
         if monotonic() >= end:
             return LONGEST
         time.sleep(PACE)
 
 
 def _noted(store: LedgerStore) -> tuple[float | None, bool]:
-    """For how many seconds sweepers have noted that it answers, None where none ever has; whether they do."""
+    """For how many seconds sweepers have noted that the ledger answers (None: never); whether they do now."""
     noted = Leader.objects.using(store.connection.alias).filter(name=outage.LEDGER)
     return store.led_for(outage.LEDGER), noted.filter(expires_at__gt=database_now(store)).exists()
 
@@ -148,10 +148,10 @@ def _over(store: LedgerStore) -> QuerySet[IdempotencyKey]:
 
 
 def _tokens(over: QuerySet[IdempotencyKey]) -> dict[UUID, int]:
-    """Of those that the next bite may free."""
+    """The tokens of the keys that the next bite may free."""
     return dict(over.order_by("due_at").values_list("digest", "token")[: 2 * BITE])
 
 
 def _freed(swept: Swept, held: dict[UUID, int]) -> int:
-    """A freed key has the next token; another row of the bite keeps its own."""
+    """How many keys the bite has freed: a freed key has the next token, any other keeps its own."""
     return sum(held.get(row.digest) == row.token - 1 for row in swept.rows)

@@ -1,4 +1,4 @@
-"""What the promises about atomic runs are written with: claims that are completed from the start."""
+"""Helpers for promises about atomic runs: claims that are completed from the start."""
 # ruff: noqa: S101  promises are asserted
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Undone(Exception):
 
 
 class AtomicBench(Bench):
-    """The atomic verbs with the arguments that matter, and both ends of a transaction."""
+    """The atomic verbs with few arguments, and both ends of a transaction."""
 
     def atomically(self) -> AbstractContextManager[None]:
         """A transaction that is committed at the end."""
@@ -34,7 +34,7 @@ class AtomicBench(Bench):
 
     @contextmanager
     def undone_somehow(self) -> Iterator[None]:
-        """The same where the body has spoilt its transaction, so that its end may be an error too."""
+        """A transaction that the body has broken and that is rolled back, where the end may raise too."""
         with suppress(DatabaseError), self.undone():
             yield
         self.store().connection.close()

@@ -114,7 +114,7 @@ class AtomicFirstClaims(AtomicBench):
 
 
 class AtomicReservedClaims(AtomicBench):
-    """What the call itself reserved, or retries."""
+    """A key that the call itself reserved or retries."""
 
     def test_a_reservation_is_completed_by_an_atomic_claim_of_its_own_call(self) -> None:
         call = self.reserved(sends=-1)

@@ -17,7 +17,7 @@ from .text import HOSTILE
 
 
 class AtomicResults(AtomicBench):
-    """What the body came to is stored in the transaction that claimed."""
+    """The result of the body is stored in the transaction that claimed the key."""
 
     def test_a_result_is_stored_with_its_reason_and_changes_nothing_else(self) -> None:
         call = self.call()
@@ -67,7 +67,7 @@ class AtomicResults(AtomicBench):
 
 
 class TakenBack(AtomicBench):
-    """A success that the body itself committed before its end is its own to take back."""
+    """The owner may take back a success that the body itself committed before its end."""
 
     def test_a_committed_run_is_taken_back_by_its_own_claim_and_may_be_settled(self) -> None:
         claim = self.run()

@@ -1,4 +1,4 @@
-"""What the promises are written with: keys, claims, moved clocks and a look at the row itself."""
+"""Helpers for promises: keys, claims, moved clocks, and the rows themselves."""
 # ruff: noqa: S101  promises are asserted
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Bench:
         return call
 
     def started(self, call: Call, *, lease: int = LEASE) -> Claim:
-        """What this call reserved, claimed by it."""
+        """The key that this call reserved, claimed by it."""
         owner = new_owner()
         grant = self.store().claim_reserved(call, owner=owner, lease=lease)
         return self.granted(call, owner, grant, lease)
@@ -121,7 +121,7 @@ class Bench:
 
     @staticmethod
     def granted(call: Call, owner: str, grant: Grant | None, lease: int) -> Claim:
-        """The claim of a grant, which must be one."""
+        """The claim of a grant; fails without one."""
         assert grant is not None, "the claim was not granted"
         return Claim(call, owner, grant, lease)
 
@@ -150,7 +150,7 @@ class Bench:
         return claim
 
     def in_columns(self, key: Call | Claim, **columns: Any) -> None:
-        """Give a row what no verb would give it."""
+        """Write columns of a row directly, without a verb."""
         IdempotencyKey.objects.using(self.alias).filter(digest=_digest(key)).update(**columns)
 
     # -- settling, with the arguments that matter --

@@ -134,5 +134,5 @@ class DeadOwners(Bench):
 
 
 def _process(claim: Claim) -> str:
-    """The owner's name up to its last character: a parent knows which child it was, not which claim."""
+    """The owner's name without its last character: a parent knows the child, not the claim."""
     return claim.owner[:-1]

@@ -52,7 +52,7 @@ class Decisions(Failing, Sweeping):
 
 
 class DecidedOnce(Decisions):
-    """A decision is for the dead letter that was looked at, and of two the first counts."""
+    """A decision is for the dead letter as it was read; of two decisions the first counts."""
 
     def test_a_decision_about_a_row_that_has_moved_on_changes_nothing(self) -> None:
         for decide_it in self.ways_to_decide():
@@ -102,7 +102,7 @@ class DecidedOnce(Decisions):
 
 
 class Redriven(Decisions):
-    """The same call again, from its first attempt."""
+    """A redrive runs the same call again, from its first attempt."""
 
     def test_a_redriven_key_waits_to_be_sent_now_as_if_it_had_never_run(self) -> None:
         for state in DEAD:
@@ -140,7 +140,7 @@ class Redriven(Decisions):
 
 
 class Discarded(Decisions):
-    """Put away: the record stays for its time, and the key is free."""
+    """A discarded dead letter keeps its row for its retention, and its key is free."""
 
     def test_a_discarded_key_is_a_failure_that_is_no_dead_letter_any_more(self) -> None:
         for state in DEAD:
@@ -194,7 +194,7 @@ class Discarded(Decisions):
 
 
 class Resolved(Decisions):
-    """A person says that the work is done, and with what."""
+    """A person says that the work is done, and with which result."""
 
     def test_a_resolved_key_has_succeeded_with_the_given_result(self) -> None:
         for state in DEAD:
@@ -227,7 +227,7 @@ class Resolved(Decisions):
 
 
 class RedriveOperations(Decisions):
-    """What an operation has done is counted once, whoever carries it out."""
+    """The progress of an operation is counted once, whoever carries it out."""
 
     def test_a_bite_is_counted_and_its_place_remembered(self) -> None:
         operation, claim = self._operation(), self.dead()

@@ -142,5 +142,5 @@ class Leadership(Bench):
 
 
 def _about(seconds: float | None, expected: int) -> bool:
-    """Whether it is what it should be, on a machine that is busy."""
+    """Whether a number is as expected, on a busy machine."""
     return seconds is not None and -1 < seconds - expected < 9

@@ -1,4 +1,4 @@
-"""Promises about failed attempts: the end of a claim and the row that tells of it are one."""
+"""Promises about failed attempts: the end of a claim and the record of its failure are written together."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Failing(Bench):
     """The words of the promises about failed attempts."""
 
     def jobs(self, claim: Claim) -> list[FailedJob]:
-        """What is recorded of a key's failed attempts, in their order."""
+        """The records of a key's failed attempts, in order."""
         return list(FailedJob.objects.using(self.alias).filter(digest=claim.digest).order_by("id"))
 
     def fail_into_retry(
@@ -87,7 +87,7 @@ class Failing(Bench):
 
 
 class FailedAttempts(Failing):
-    """``retry``, ``fail``, ``free_dead`` and ``fail_dead`` with what had failed."""
+    """``retry``, ``fail``, ``free_dead`` and ``fail_dead`` with the record of the failed attempt."""
 
     def test_the_record_of_a_failure_tells_whose_attempt_it_was_and_what_failed(self) -> None:
         claim = self.claimed(self.call("A", scope="tenant", key_text="order=7"))
@@ -191,7 +191,7 @@ class FailedAttempts(Failing):
 
 
 class UnstorableRecords(Failing):
-    """What a database does not take of a record is left out; the end of the claim never is."""
+    """A record leaves out what a database cannot store; the end of the claim is always written."""
 
     def test_a_record_that_is_refused_is_replaced_by_a_shorter_one(self) -> None:
         for fail in self.ways():
@@ -241,7 +241,7 @@ class UnstorableRecords(Failing):
 
 
 class PlainFailures(Failing):
-    """Failures of tasks that have no key, and how long any are kept."""
+    """Failures of plain tasks, and how long failures are kept."""
 
     def test_a_failure_without_a_key_is_kept_with_its_call(self) -> None:
         self._record_plain(message=MESSAGE)

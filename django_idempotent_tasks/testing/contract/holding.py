@@ -1,4 +1,4 @@
-"""Promises of ``holding``: a short transaction that has a key to itself."""
+"""Promises of ``holding``: a short transaction that holds a key alone."""
 # ruff: noqa: S101  promises are asserted
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .bench import LEASE, RETENTION, WINDOW, a_failure, new_owner
 
 
 class Holding(AtomicBench):
-    """A short transaction that has the key to itself."""
+    """A short transaction that holds a key alone."""
 
     def test_a_key_that_nobody_has_is_held_whether_it_has_a_row_or_not(self) -> None:
         for call in (self.call(), self.claimed().call, self.run().call):
@@ -67,7 +67,7 @@ class Holding(AtomicBench):
                 assert alone is True
 
     def _fail_on(self, side: LedgerStore, call: Call) -> None:
-        """Claim and fail, as the parent of a process does that was killed."""
+        """Claim and fail, as the parent of a killed process does."""
         owner = new_owner()
         seen = side.read(call.identity.digest, task_id=call.task_id)
         if seen is None:

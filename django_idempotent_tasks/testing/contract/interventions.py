@@ -1,4 +1,4 @@
-"""Promises of ``cancel_waiting``, ``expire``, ``release``, ``fail_unknown`` and ``sends``: from outside."""
+"""Promises of ``cancel_waiting``, ``expire``, ``release``, ``fail_unknown`` and ``sends``: without owners."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class UnknownTasks(Sweeping):
 
 
 class CountsOfMessages(Sweeping):
-    """``sends``: -1 while no message is known to be with the broker, 0 after the first."""
+    """``sends``: -1 while the broker is not known to have a message, 0 after the first message."""
 
     def test_a_reservation_that_was_never_sent_is_sent_for_the_first_time(self) -> None:
         call = self.reserved(wait=100, sends=-1)

@@ -11,7 +11,7 @@ from .bench import LEASE, Bench
 
 
 class Renewals(Bench):
-    """Heartbeats."""
+    """Heartbeats renew the leases of claims."""
 
     def test_a_renewal_of_nothing_extends_nothing(self) -> None:
         bystander = self.claimed()
@@ -66,7 +66,7 @@ class Renewals(Bench):
         assert self.store().renew(claims) == {claim.digest for claim in claims}
 
     def _lost(self) -> list[Claim]:
-        """One claim of each kind that is no longer held."""
+        """One claim of each kind that its owner no longer holds."""
         completed, waiting = self.completed(), self.claimed()
         cancelled, taken, gone = self.cancelled(self.claimed()), self.claimed(), self.claimed()
         self.retry(waiting)

@@ -1,4 +1,4 @@
-"""What promises about several connections are staged with: a start together, an open transaction."""
+"""Helpers for promises about several connections: a common start, an open transaction."""
 # ruff: noqa: S101  promises are asserted
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Meeting(Bench):
     """Several connections at one key."""
 
     def all_at_once(self, work: Callable[[LedgerStore], T]) -> list[T]:
-        """What each of several connections gets that do this at the same moment."""
+        """The results of several connections that do this at the same moment."""
         together = threading.Barrier(RIVALS)
 
         def run(_number: int) -> T:
@@ -40,7 +40,7 @@ class Meeting(Bench):
 
     @contextmanager
     def completing(self, claim: Claim) -> Iterator[None]:
-        """Inside, the completion of ``claim`` is done and not yet committed."""
+        """Inside, the completion of ``claim`` is written and not yet committed."""
         with self.open_transaction():
             assert self.complete(claim)
             yield

@@ -1,4 +1,4 @@
-"""Promises of ``prune``, ``prune_answered`` and ``prune_duplicates``: what is past its time goes."""
+"""Promises of ``prune``, ``prune_answered`` and ``prune_duplicates``: rows past their retention go."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Promises of ``reserve_new``, ``sent``, ``reserve_finished`` and ``claim_reserved``: work that waits."""
+"""Promises of ``reserve_new``, ``sent``, ``reserve_finished`` and ``claim_reserved``: waiting calls."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Reservations(Bench):
 
 
 class SentOnly(Bench):
-    """``sent``: a key whose work nobody claims is done once the broker has the message."""
+    """``sent``: a plain task's key is done once the broker has the message, since no worker claims it."""
 
     def test_what_was_sent_is_done_and_open_after_its_retention(self) -> None:
         call = self.reserved()
@@ -221,7 +221,7 @@ class ReservedAnew(Bench):
 
 
 class ReservedClaims(Bench):
-    """What was reserved is run by its own call."""
+    """A reserved key is claimed by the call that reserved it."""
 
     def test_a_reservation_is_claimed_by_its_own_call(self) -> None:
         call = self.reserved(sends=-1)

@@ -136,7 +136,7 @@ class Settling(Bench):
 
 
 class Cancelling(Bench):
-    """What is live can be cancelled; the first of cancel and completion wins."""
+    """A live key can be cancelled; the first of cancel and completion wins."""
 
     def test_a_live_key_is_cancelled_and_its_message_dropped(self) -> None:
         for state in (State.PENDING, State.RUNNING, State.RETRY):
@@ -182,7 +182,7 @@ class Cancelling(Bench):
 
 
 class UnsentMessages(Bench):
-    """A message that was not sent is the sweeper's as soon as the row is due."""
+    """The sweeper sends an unsent message as soon as its row is due."""
 
     def test_an_unsent_message_that_is_due_is_looked_at_now(self) -> None:
         claim = self.claimed()

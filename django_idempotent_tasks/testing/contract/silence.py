@@ -1,4 +1,4 @@
-"""Promises about owners that ended without a word, and about what was inside ``external()`` then."""
+"""Promises about owners that died: the end of their key, also inside ``external()``, and its record."""
 # ruff: noqa: S101  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OWNER_DIED = "django_idempotent_tasks.exceptions.OwnerDied"
 
 
 class SilentOwners(Failing, Sweeping):
-    """Who takes a key from an owner that is gone tells of that one's attempt."""
+    """Whoever takes a key from a dead owner records the owner's failed attempt."""
 
     def test_a_freed_lease_leaves_a_record_of_the_attempt_that_it_ended(self) -> None:
         claim = self.claimed(self.call(scope="tenant"))
@@ -63,7 +63,7 @@ class SilentOwners(Failing, Sweeping):
 
 
 class ExternalCalls(Failing, Sweeping):
-    """What ended inside ``external()`` is a person's to decide, and nobody else's to run."""
+    """A key whose owner died inside ``external()`` waits for a person, and no worker runs it."""
 
     def test_an_owner_says_that_it_is_inside_an_external_call(self) -> None:
         claim = self.claimed()

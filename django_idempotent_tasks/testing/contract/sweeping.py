@@ -27,7 +27,7 @@ class Sweeping(Bench):
         return by_digest
 
     def swept(self, claim: Claim) -> Due:
-        """What one bite has done with this claim's key."""
+        """The change of this claim's key by one bite."""
         rows = self.sweep()
         assert claim.digest in rows, "the key was not swept"
         return rows[claim.digest]

@@ -1,4 +1,4 @@
-"""Promises of ``progress``: the owner's word beside the key, and nothing of its lease."""
+"""Promises of ``progress``: the owner's report is kept beside the key, and its lease does not change."""
 # ruff: noqa: S101  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WORD = '{"done": 3, "total": 5, "note": "reading"}'
 
 
 class Progress(Bench):
-    """How far an owner is."""
+    """Progress reports of an owner."""
 
     def test_a_word_on_progress_changes_nothing_else(self) -> None:
         claim = self.claimed()

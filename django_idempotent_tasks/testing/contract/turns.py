@@ -1,4 +1,4 @@
-"""Promises about the turn of a call that a stored message is of."""
+"""Promises about turns: a message of an earlier turn of its call runs nothing."""
 # ruff: noqa: S101  promises are asserted
 
 from __future__ import annotations

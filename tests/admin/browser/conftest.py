@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from tests.admin.browser.site import BROWSER, DRIVER, FLAGS, Browser, collect_static, served
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.browser.site import Browser
 from tests.admin.conftest import HOSTILE, page
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 MESSAGE = '{"v": 1, "args": [], "kwargs": {"order_id": 7, "amount": "9.90"}, "options": {"queue": "celery"}}'
@@ -96,7 +96,7 @@ def test_a_stuck_key_is_found_understood_and_released(browser: Browser, keys: Ke
     assert "has fallen silent: its lease is over for 9 m" in browser.text
     assert "call-8" in browser.text
     browser.follow("Release the key")
-    assert "its completion is refused" in browser.text
+    assert "the ledger refuses its completion" in browser.text
     browser.fill("reason", "host 7 is on fire")
     browser.press("Release it")
     assert "Released." in browser.text

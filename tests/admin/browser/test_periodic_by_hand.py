@@ -61,7 +61,7 @@ def test_an_entry_is_found_from_the_dashboard_and_run_by_hand(browser: Browser, 
     browser.follow("Reconcile payments")
     shop.post.arrived()
     browser.follow("Run it now")
-    assert "Its schedule is not moved" in browser.text
+    assert "The schedule does not move" in browser.text
     browser.fill("reason", "the gateway was down")
     browser.press("Run it")
     assert "Reconcile payments is sent." in browser.text

@@ -13,11 +13,11 @@ from example_project.servers import Server, start_broker
 from tests.deaths.atomic.verdicts import done_once, next_start, visitor
 from tests.sample import atomic
 from tests.sample.celery import app
-from tests.support.brokers.broker import Broker
 from tests.support.workers import processes
 from tests.support.workers.processes import Worker
 from tests.support.workers.reserving import sending_to
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_broker
 
 pytestmark = pytest.mark.process
 
@@ -35,18 +35,14 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def frail_site(own_site: Site, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site on that broker, to which this process sends what it reserves."""
-    broker = Broker(server.url, own_site.broker.prefix)
-    frail = Site(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
     assert (
         app.conf.result_backend != server.url
     )  # the configuration is read at the first look, so before this
     monkeypatch.setenv("CELERY_BROKER_URL", server.url)
-    with sending_to(frail, **OURS):
-        yield frail
-    frail.settle()
-    for worker in frail.workers:
-        worker.kill()
-    frail.broker.close()
+    with on_broker(own_site, server.url) as frail:
+        with sending_to(frail, **OURS):
+            yield frail
+        frail.settle()
 
 
 @pytest.fixture

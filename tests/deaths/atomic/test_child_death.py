@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.deaths.atomic.verdicts import done_once, next_start, visitor
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import atomic
 from tests.support.ledger.slow_server import COMMIT, COMPLETION, Server, Slow
 from tests.support.network.delays import LateProxy

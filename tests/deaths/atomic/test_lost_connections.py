@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.db import connections
 
 from django_idempotent_tasks.states import Reason, State
 from example_project.servers import start_postgres
 from tests.deaths.atomic.verdicts import done_once, next_start, undone, visitor
 from tests.sample import atomic
-from tests.support.brokers.broker import Broker
-from tests.support.ledger.databases import migrated_database
-from tests.support.ledger.rows import Rows
+from tests.support.ledger.backends import IDLE, terminate
 from tests.support.network.delays import LateProxy
 from tests.support.network.detour import port_of, url_through
 from tests.support.results import result_of
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_database
 
 pytestmark = pytest.mark.process
 
@@ -73,12 +71,7 @@ def test_a_body_whose_backend_is_terminated_has_crashed_and_runs_again(
 ) -> None:
     site.send(atomic.acting, key, [f"{place}: wait"])
     visitor(site, key)
-    with connections[site.rows.alias].cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND state = 'idle in transaction'"
-        )
-        assert cursor.fetchall() == [(True,)]
+    assert terminate(IDLE, alias=site.rows.alias) == 1
     site.journal.open(f"{key}.1")
 
     next_start(site, key, died=True)
@@ -88,20 +81,20 @@ def test_a_body_whose_backend_is_terminated_has_crashed_and_runs_again(
 
 @pytest.mark.slow
 def test_nothing_runs_while_the_database_is_away_and_the_message_is_not_lost(site: Site, key: str) -> None:
-    with start_postgres(durable=False) as server, migrated_database(server.url, "frail"):
-        broker = Broker(site.broker.url, f"{site.broker.prefix}atomic-outage:")
-        frail = Site(site.directory, server.url, broker, site.journal, Rows("frail"))
-        with frail.running("frail") as worker:
-            server.kill()
-            frail.rows.close()
-            frail.send(atomic.acting, key, [])
-            worker.wait_for_log("Its message goes back to the queue")
-            assert site.journal.starts(key) == 0
+    with (
+        start_postgres(durable=False) as server,
+        on_database(site, server.url, "frail") as frail,
+        frail.running("frail") as worker,
+    ):
+        server.kill()
+        frail.rows.close()
+        frail.send(atomic.acting, key, [])
+        worker.wait_for_log("Its message goes back to the queue")
+        assert site.journal.starts(key) == 0
 
-            server.restart()
-            frail.rows.wait_for(key, State.SUCCEEDED)
-            done_once(frail, key, starts=1, crashes=0)
-        frail.close()
+        server.restart()
+        frail.rows.wait_for(key, State.SUCCEEDED)
+        done_once(frail, key, starts=1, crashes=0)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from tests.deaths.atomic.verdicts import done_once, undone
-from tests.deaths.leased.verdicts import stamp
+from tests.deaths.verdicts import stamp
 from tests.sample import atomic
 from tests.support.results import result_of
 from tests.support.waiting import eventually

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
 from tests.deaths.atomic.verdicts import done_once, visitor
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN
+from tests.deaths.stopping import stopping
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import atomic
 from tests.support.brokers.control import consume
 from tests.support.workers.processes import Worker
@@ -20,15 +19,9 @@ from tests.support.workers.site import Site
 pytestmark = pytest.mark.process
 
 
-@contextmanager
-def stopping_worker(site: Site, key: str, heir: Worker, **celery: object) -> Iterator[Worker]:
-    """A worker that runs the body of a key, alone until then; afterwards the heir takes its messages."""
-    arguments = ("--queues", key, "--concurrency", "1")
-    with site.running("stopping", *arguments, PROJ_CELERY=json.dumps(celery)) as worker:
-        site.send(atomic.acting, key, ["written: wait"], options={"queue": key})
-        visitor(site, key)
-        consume(site, key, by=heir)
-        yield worker
+def stopping_worker(site: Site, key: str, heir: Worker, **celery: object) -> AbstractContextManager[Worker]:
+    """A worker that is to be told to stop while the body of this key waits."""
+    return stopping(site, key, heir, (atomic.acting, "written: wait"), visitor, **celery)
 
 
 def assert_goes_on_elsewhere(site: Site, key: str, heir: Worker) -> None:

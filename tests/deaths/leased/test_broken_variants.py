@@ -11,7 +11,8 @@ import pytest
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, next_attempt, stamp
+from tests.deaths.leased.verdicts import next_attempt
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN, stamp
 from tests.sample import death, tasks
 from tests.support.brokers.broker import Broker
 from tests.support.ledger.databases import empty_database

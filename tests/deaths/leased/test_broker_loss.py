@@ -12,10 +12,10 @@ from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
 from tests.deaths.leased.verdicts import done_once, next_attempt
 from tests.sample import death
-from tests.support.brokers.broker import Broker
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
-from tests.support.workers.site import Site
+from tests.support.workers.site import Pair, Site
+from tests.support.workers.sites import on_broker
 
 pytestmark = pytest.mark.process
 
@@ -38,21 +38,14 @@ def frail_site(own_site: Site, server: Server) -> Iterator[Site]:
 
     That one ends bodies at a lost connection, and gets what it did not acknowledge again after two seconds.
     """
-    broker = Broker(server.url, own_site.broker.prefix)
-    frail = Site(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
     # Two children: with every one busy Celery does not notice that its connection is gone.
     common = ("--concurrency", "2")
     nowhere = {"PROJ_RESULT_BACKEND": "disabled://"}
-    workers = [
-        frail.worker("plain", *common, **nowhere),
-        frail.worker("cancelling", *common, "--queues", "cancelling", **nowhere, **CANCELLING),
-    ]
-    for worker in workers:
-        worker.launch()
-    for worker in workers:
-        worker.wait_until_ready()
-    yield frail
-    frail.close()
+    with on_broker(own_site, server.url) as frail:
+        plain = frail.worker("plain", *common, **nowhere)
+        cancelling = frail.worker("cancelling", *common, "--queues", "cancelling", **nowhere, **CANCELLING)
+        Pair(plain, cancelling).ready()
+        yield frail
 
 
 def worker_of(site: Site, name: str) -> Worker:

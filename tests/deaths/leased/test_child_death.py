@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
+from tests.deaths.leased.verdicts import done_once, next_attempt
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import death
 from tests.support.results import result_of
 from tests.support.workers import processes

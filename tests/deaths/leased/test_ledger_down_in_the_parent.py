@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.deaths.leased.verdicts import done_once
 from tests.sample import death
+from tests.support.network.detour import port_of, url_through
 from tests.support.network.proxy import Proxy
 from tests.support.waiting import eventually
 from tests.support.workers import processes
@@ -27,15 +27,14 @@ GIVEN_UP = "The parent could not end a claim"
 @pytest.fixture(scope="module")
 def proxy(own_site: Site) -> Iterator[Proxy]:
     """What stands between the worker and the database."""
-    with Proxy(urlsplit(own_site.database_url).port or 5432) as proxy:
+    with Proxy(port_of(own_site)) as proxy:
         yield proxy
 
 
 @pytest.fixture
 def behind(own_site: Site, proxy: Proxy) -> Iterator[Worker]:
     """A worker that reaches the database through the proxy, with a sweeper at its normal pace."""
-    port = urlsplit(own_site.database_url).port
-    url = own_site.database_url.replace(f":{port}/", f":{proxy.port}/")
+    url = url_through(proxy, own_site)
     with own_site.running("behind", "--concurrency", "4", DATABASE_URL=url, PROJ_SWEEP_SECONDS="") as worker:
         yield worker
         proxy.thaw()

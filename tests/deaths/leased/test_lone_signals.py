@@ -12,7 +12,8 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt, stamp
+from tests.deaths.leased.verdicts import done_once, next_attempt
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN, stamp
 from tests.sample import atomic, death
 from tests.support.brokers.control import LISTENING, command_to
 from tests.support.waiting import eventually

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from django_idempotent_tasks.states import Reason, State
-from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt, stamp
+from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt
+from tests.deaths.verdicts import stamp
 from tests.sample import death
 from tests.support.results import result_of
 from tests.support.workers.processes import Worker

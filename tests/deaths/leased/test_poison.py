@@ -11,7 +11,8 @@ import pytest
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, stamp
+from tests.deaths.leased.verdicts import done_once
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN, stamp
 from tests.sample import death
 from tests.support.results import result_of
 from tests.support.waiting import eventually

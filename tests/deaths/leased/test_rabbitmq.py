@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from django_idempotent_tasks.states import Reason, State
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt
+from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import death
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url, through
 from tests.support.ledger.databases import empty_database
@@ -54,15 +55,9 @@ def rabbit_site(ground: Callable[[str], RabbitSite]) -> RabbitSite:
 
 @pytest.fixture(scope="module")
 def _pair(rabbit_site: RabbitSite) -> Iterator[Pair]:
-    pair = Pair(*(rabbit_site.worker(name, "--concurrency", "2") for name in ("first", "second")))
-    yield pair
-    pair.kill()
-
-
-@pytest.fixture
-def pair(_pair: Pair) -> Pair:
-    """Two living workers with two children each."""
-    return _pair.ready()
+    both = rabbit_site.pair("--concurrency", "2")
+    yield both
+    both.kill()
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, next_attempt
+from tests.deaths.leased.verdicts import done_once, next_attempt
+from tests.deaths.stopping import stopping
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import death
-from tests.support.brokers.control import LISTENING, consume, shut_down
+from tests.support.brokers.control import LISTENING, shut_down
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
 
@@ -22,15 +22,14 @@ pytestmark = pytest.mark.process
 SOFTLY = {"worker_soft_shutdown_timeout": 2}
 
 
-@contextmanager
-def stopping_worker(site: Site, key: str, heir: Worker, **celery: object) -> Iterator[Worker]:
-    """A worker that runs the body of a key, alone until then; afterwards the heir takes its messages."""
-    arguments = ("--queues", key, "--concurrency", "1")
-    with site.running("stopping", *arguments, PROJ_CELERY=json.dumps(celery)) as worker:
-        site.send(death.acting, key, ["wait"], options={"queue": key})
-        site.journal.started(key)
-        consume(site, key, by=heir)
-        yield worker
+def started(site: Site, key: str) -> None:
+    """Wait until the body has begun."""
+    site.journal.started(key)
+
+
+def stopping_worker(site: Site, key: str, heir: Worker, **celery: object) -> AbstractContextManager[Worker]:
+    """A worker that is to be told to stop while the body of this key waits."""
+    return stopping(site, key, heir, (death.acting, "wait"), started, **celery)
 
 
 def assert_goes_on_elsewhere(site: Site, key: str, heir: Worker, *, told: float, died: bool = False) -> None:

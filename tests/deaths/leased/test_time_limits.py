@@ -7,7 +7,8 @@ import random
 import pytest
 
 from django_idempotent_tasks.states import State
-from tests.deaths.leased.verdicts import NEXT_CLAIM_WITHIN, done_once, failed_once, next_attempt, stamp
+from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt
+from tests.deaths.verdicts import NEXT_CLAIM_WITHIN, stamp
 from tests.sample import death
 from tests.support.results import result_of
 from tests.support.staying import stays

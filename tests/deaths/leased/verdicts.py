@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.support.workers.site import Site
-
-#: From a child's death to the next claim: Celery looks at its children every five seconds at the latest.
-NEXT_CLAIM_WITHIN = 6.0
-
-
-def stamp(moment: datetime | None) -> float:
-    """Seconds of a time that the row has to have."""
-    assert moment is not None
-    return moment.timestamp()
 
 
 def done_once(

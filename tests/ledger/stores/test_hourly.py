@@ -13,12 +13,12 @@ from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Call, Claim
-from django_idempotent_tasks.models import HourlyCount
+from django_idempotent_tasks.models import COUNTED, HourlyCount
 from django_idempotent_tasks.states import State
-from django_idempotent_tasks.sweeper.hours import BITE, COUNTED, HOUR, count_hours
+from django_idempotent_tasks.sweeper.hours import BITE, HOUR, count_hours
 from django_idempotent_tasks.sweeper.prune import prune_bite
 from django_idempotent_tasks.sweeper.thread import Sweeper
-from tests.management.test_command_idem import Keys
+from tests.support.keys import Keys
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 

@@ -12,7 +12,6 @@ import pytest
 
 from tests.processes.canvas import tasks
 from tests.processes.canvas.forms import ERRORS, FORMS, Form, make
-from tests.processes.prefork.conftest import pytest_runtest_makereport, site
 from tests.support.brokers.broker import Broker
 from tests.support.ledger.databases import empty_database
 from tests.support.ledger.rows import Rows
@@ -20,8 +19,9 @@ from tests.support.waiting import eventually
 from tests.support.workers.journal import Journal
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import site
 
-__all__ = ["pytest_runtest_makereport", "site"]
+__all__ = ["site"]
 
 BACKENDS = {"redis": "", "database": "django_idempotent_tasks.results:DatabaseBackend"}
 #: Seconds for all of them together.

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deaths.conftest import _clean, key, own_site, pytest_runtest_makereport, site
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import _clean, key, own_site, site
 
-__all__ = ["_clean", "key", "own_site", "pytest_runtest_makereport", "site"]
+__all__ = ["_clean", "key", "own_site", "site"]
 
 
 @pytest.fixture(scope="package")

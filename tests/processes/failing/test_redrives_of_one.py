@@ -39,7 +39,7 @@ def test_a_redrive_that_fails_again_is_one_dead_letter_and_the_next_one_succeeds
     site: Site, key: str
 ) -> None:
     site.send(failures.working, key, ["fail"] * 6)
-    assert redriven(site, dead(site, key)).done
+    assert redriven(site, dead(site, key), by="ann").done
     first_round = [(1, 0), (2, 1), (3, 2)]
     eventually(lambda: len(runs(site, key)) == 6, "the second round")
     assert runs(site, key) == first_round * 2
@@ -85,7 +85,7 @@ def test_a_redrive_while_the_original_message_is_still_in_the_queue_runs_once(si
 def test_what_was_discarded_is_not_run_by_a_message_that_arrives_later(site: Site, key: str) -> None:
     raw = site.park(failures.working, key, ["permanent"])
     site.broker.deliver(raw)
-    assert discard(get_store(site.rows.alias), dead(site, key)).done
+    assert discard(get_store(site.rows.alias), dead(site, key), by="ann").done
     site.broker.deliver(raw, redelivered=True, times=3)
     site.broker.wait_until_empty()
     row = site.rows.row(key)
@@ -98,7 +98,7 @@ def test_what_was_discarded_is_not_run_by_a_message_that_arrives_later(site: Sit
 
 def test_a_worker_that_is_killed_in_a_redriven_run_is_followed_by_another(site: Site, key: str) -> None:
     site.send(failures.working, key, ["permanent", "wait"])
-    assert redriven(site, dead(site, key)).done
+    assert redriven(site, dead(site, key), by="ann").done
     entry: Any = site.journal.wait_for("run", key, count=2)
     processes.kill(entry["pid"])
     row = site.rows.wait_for(key, State.SUCCEEDED)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.processes.prefork.conftest import _clean, key, own_site, pytest_runtest_makereport, site
+from tests.support.workers.sites import _clean, key, own_site, site
 
-__all__ = ["_clean", "key", "own_site", "pytest_runtest_makereport", "site"]
+__all__ = ["_clean", "key", "own_site", "site"]

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.db import connections
 
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_postgres
 from tests.sample import tasks
-from tests.support.brokers.broker import Broker
-from tests.support.ledger.databases import migrated_database
-from tests.support.ledger.rows import Rows
+from tests.support.ledger.backends import terminate
 from tests.support.workers.site import Site
+from tests.support.workers.sites import KEPT, keeping_worker, on_database
 
 pytestmark = pytest.mark.process
-
-KEPT = {"PROJ_IDEMPOTENT_TASKS": '{"KEEP_CONNECTIONS": true}', "PROJ_CONN_MAX_AGE": "600"}
 
 
 @pytest.fixture(scope="module")
 def keeping(own_site: Site) -> Iterator[Site]:
     """One worker child that keeps its connection from task to task, without testing it first."""
-    with own_site.running("keeping", "--concurrency", "1", **KEPT):
+    with keeping_worker(own_site, "keeping"):
         yield own_site
 
 
@@ -37,25 +33,14 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def frail(site: Site, server: Server) -> Iterator[Site]:
     """The same with a database that may go away."""
-    broker = Broker(site.broker.url, f"{site.broker.prefix}frail-connections:")
-    with migrated_database(server.url, "frail"):
-        frail = Site(site.directory, server.url, broker, site.journal, Rows("frail"))
-        with frail.running("frail-keeping", "--concurrency", "1", **KEPT):
-            yield frail
-        frail.close()
+    with on_database(site, server.url, "frail") as frail, keeping_worker(frail, "frail-keeping"):
+        yield frail
 
 
 def backend_of(site: Site, key: str) -> int:
     """The server process that answered the task of a key."""
     site.rows.wait_for(key, State.SUCCEEDED)
     return int(site.rows.stored(key))
-
-
-def terminate(site: Site, backend: int) -> None:
-    """Break one connection from the server's side."""
-    with connections[site.rows.alias].cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
-        assert cursor.fetchone() == (True,)
 
 
 def test_a_kept_connection_serves_the_next_task_and_a_broken_one_is_replaced(keeping: Site, key: str) -> None:
@@ -65,7 +50,7 @@ def test_a_kept_connection_serves_the_next_task_and_a_broken_one_is_replaced(kee
             keeping.send(tasks.connected, name)
         first, second = (backend_of(keeping, name) for name in names)
         assert first == second
-        terminate(keeping, first)
+        assert terminate(f"pid = {first}", alias=keeping.rows.alias) == 1
 
     keeping.broker.wait_until_empty()
     starts = [entry for entry in keeping.journal.read("started") if entry["key"].startswith(key)]
@@ -79,7 +64,7 @@ def test_a_connection_that_breaks_under_the_body_does_not_cost_the_completion(
     backend = backend_of(keeping, f"{key}-before")
     keeping.send(tasks.charging, key, gated=True)
     keeping.journal.started(key)
-    terminate(keeping, backend)
+    assert terminate(f"pid = {backend}", alias=keeping.rows.alias) == 1
     keeping.journal.open(f"{key}.1")
 
     row = keeping.rows.wait_for(key, State.SUCCEEDED)

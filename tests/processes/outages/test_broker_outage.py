@@ -9,8 +9,8 @@ import pytest
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
 from tests.sample import endings, tasks
-from tests.support.brokers.broker import Broker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_broker
 
 pytestmark = pytest.mark.process
 
@@ -25,12 +25,12 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def frail_site(own_site: Site, server: Server) -> Iterator[Site]:
     """A worker on that broker; its results go elsewhere."""
-    broker = Broker(server.url, own_site.broker.prefix)
-    frail = Site(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
     # Two children: with every one busy Celery does not notice that its connection is gone.
-    with frail.running("frail", "--concurrency", "2", PROJ_RESULT_BACKEND="disabled://"):
+    with (
+        on_broker(own_site, server.url) as frail,
+        frail.running("frail", "--concurrency", "2", PROJ_RESULT_BACKEND="disabled://"),
+    ):
         yield frail
-    frail.close()
 
 
 def test_a_retry_that_could_not_be_sent_is_sent_by_the_sweeper(

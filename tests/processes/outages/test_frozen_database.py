@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from django_idempotent_tasks.states import State
 from tests.sample import tasks
+from tests.support.network.detour import port_of, url_through
 from tests.support.network.proxy import Proxy
 from tests.support.waiting import eventually
 from tests.support.workers import processes
@@ -25,15 +25,14 @@ BEHIND = {"queue": "behind"}
 @pytest.fixture(scope="module")
 def proxy(own_site: Site) -> Iterator[Proxy]:
     """What stands between one of the two workers and the database."""
-    with Proxy(urlsplit(own_site.database_url).port or 5432) as proxy:
+    with Proxy(port_of(own_site)) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def _workers(own_site: Site, proxy: Proxy) -> Iterator[Pair]:
     """The first worker is behind the proxy; the second one can take over from it."""
-    port = urlsplit(own_site.database_url).port
-    url = own_site.database_url.replace(f":{port}/", f":{proxy.port}/")
+    url = url_through(proxy, own_site)
     behind = own_site.worker("behind", "--queues", "behind", "--concurrency", "1", DATABASE_URL=url)
     direct = own_site.worker("direct", "--queues", "celery,behind", "--concurrency", "1")
     pair = Pair(behind, direct)

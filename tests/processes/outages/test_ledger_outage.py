@@ -11,11 +11,9 @@ from django.utils import timezone
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_postgres
 from tests.sample import tasks
-from tests.support.brokers.broker import Broker
-from tests.support.ledger.databases import migrated_database
-from tests.support.ledger.rows import Rows
 from tests.support.waiting import eventually
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_database
 
 pytestmark = pytest.mark.process
 
@@ -30,12 +28,11 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def frail_site(site: Site, server: Server) -> Iterator[Site]:
     """A worker with that database."""
-    broker = Broker(site.broker.url, f"{site.broker.prefix}ledger-outage:")
-    with migrated_database(server.url, "frail"):
-        frail = Site(site.directory, server.url, broker, site.journal, Rows("frail"))
-        with frail.running("frail", "--concurrency", "2"):
-            yield frail
-        frail.close()
+    with (
+        on_database(site, server.url, "frail") as frail,
+        frail.running("frail", "--concurrency", "2"),
+    ):
+        yield frail
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,12 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_broker
 from tests.sample import tasks
-from tests.support.brokers.broker import QUEUE, Broker
+from tests.support.brokers.broker import QUEUE
 from tests.support.brokers.control import LISTENING
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_broker
 
 pytestmark = pytest.mark.process
 
@@ -44,10 +45,8 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def frail_site(own_site: Site, server: Server) -> Iterator[Site]:
     """Everything but the broker is as usual."""
-    broker = Broker(server.url, own_site.broker.prefix)
-    frail = Site(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
-    yield frail
-    frail.close()
+    with on_broker(own_site, server.url) as frail:
+        yield frail
 
 
 @contextmanager

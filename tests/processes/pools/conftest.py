@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.processes.pools.house import House
-from tests.processes.prefork.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
 from tests.sample import tasks
 from tests.support.brokers.control import LISTENING
 from tests.support.workers.site import Site
+from tests.support.workers.sites import key, site  # noqa: F401  the same surroundings
 
 POOLS = {"solo": 1, "threads": 4, "gevent": 4}
 

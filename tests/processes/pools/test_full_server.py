@@ -10,11 +10,9 @@ from django.db import connections
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_postgres
 from tests.sample import tasks
-from tests.support.brokers.broker import Broker
-from tests.support.ledger.databases import migrated_database
-from tests.support.ledger.rows import Rows
 from tests.support.waiting import eventually
 from tests.support.workers.site import Site
+from tests.support.workers.sites import on_database
 
 pytestmark = pytest.mark.process
 
@@ -26,12 +24,9 @@ def narrow_site(site: Site) -> Iterator[Site]:
     """A server with few connections, one of which is the test's."""
     with start_postgres(durable=False) as server:
         narrow(server)
-        broker = Broker(site.broker.url, f"{site.broker.prefix}narrow:")
-        with migrated_database(server.url, "narrow"):
-            narrowed = Site(site.directory, server.url, broker, site.journal, Rows("narrow"))
+        with on_database(site, server.url, "narrow") as narrowed:
             yield narrowed
             narrowed.settle()
-            narrowed.close()
 
 
 def narrow(server: Server) -> None:

@@ -16,7 +16,7 @@ from tests.support.workers.processes import Worker
 from tests.support.workers.reserving import charge, sending_to, working
 from tests.support.workers.site import Site
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("worker", "_sending")]
 
 ROUNDS = 30
 
@@ -25,13 +25,6 @@ ROUNDS = 30
 def worker(own_site: Site) -> Iterator[Worker]:
     with working(own_site, "cancelled", concurrency=2) as worker:
         yield worker
-
-
-@pytest.fixture
-def _sending(own_site: Site, worker: Worker) -> Iterator[None]:
-    assert worker.is_alive
-    with sending_to(own_site):
-        yield
 
 
 def test_a_cancelled_body_runs_on_but_cannot_complete_its_key(own_site: Site, key: str) -> None:

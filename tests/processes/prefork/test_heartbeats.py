@@ -9,6 +9,7 @@ import pytest
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
+from tests.processes.prefork.verdicts import assert_ran_once
 from tests.sample import tasks
 from tests.sample.celery import app
 from tests.support.waiting import eventually
@@ -37,13 +38,6 @@ def let_it_outlive_three_leases(site: Site, key: str) -> None:
     site.journal.open(f"{key}.1")
 
 
-def assert_never_taken_over(site: Site, key: str) -> None:
-    row = site.rows.wait_for(key, State.SUCCEEDED)
-    assert (row.attempts, row.token, row.crashes) == (1, 1, 0)
-    assert site.journal.starts(key) == 1
-    assert len(site.rows.effects(key)) == 1
-
-
 @pytest.mark.usefixtures("pair")
 def test_a_body_longer_than_three_leases_runs_once_under_the_busiest_sweeper(site: Site, key: str) -> None:
     site.send(tasks.skipping, key, gated=True)
@@ -55,7 +49,7 @@ def test_a_body_longer_than_three_leases_runs_once_under_the_busiest_sweeper(sit
 
     eventually(sweep_and_look, "three leases passed", every=0.1)
     site.journal.open(f"{key}.1")
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
 
 
 def test_copies_that_arrive_while_the_body_runs_neither_run_nor_fail(
@@ -65,18 +59,18 @@ def test_copies_that_arrive_while_the_body_runs_neither_run_nor_fail(
     site.send(tasks.skipping, key, gated=True)
     let_it_outlive_three_leases(site, key)
 
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
     site.broker.wait_until_empty()
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
 
 
 def test_copies_of_a_call_with_a_countdown_run_once(hasty_broker_site: Site, key: str) -> None:
     site = hasty_broker_site
     site.send(tasks.skipping, key, options={"countdown": 3})
 
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
     site.broker.wait_until_empty()
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
 
 
 @pytest.mark.usefixtures("pair")
@@ -85,7 +79,7 @@ def test_a_heartbeat_leaves_the_connection_of_an_open_transaction_alone(site: Si
 
     site.rows.wait_for(key, State.SUCCEEDED)
     assert site.rows.stored(key) > 0, "the body's connection was replaced"
-    assert_never_taken_over(site, key)
+    assert_ran_once(site, key)
 
 
 def test_bodies_in_threads_keep_their_leases(own_site: Site, key: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from tests.sample import atomic, tasks
+from tests.support.ledger.backends import IDLE, terminate
 from tests.support.workers.reserving import charge, sending_to, working
 from tests.support.workers.site import Site
 
@@ -71,12 +71,7 @@ def test_a_call_that_runs_into_its_hard_time_limit_is_a_dead_letter_when_its_row
 
 def fail_over(site: Site, key: str) -> None:
     """Cut the transaction that has the key; the row that it was made from is not there any more."""
-    with connections[site.rows.alias].cursor() as cursor:
-        cursor.execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND state = 'idle in transaction'"
-        )
-        assert cursor.fetchone() == (1,)
+    assert terminate(IDLE, alias=site.rows.alias) == 1
     rows(site, key).delete()
 
 

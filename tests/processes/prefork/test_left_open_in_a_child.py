@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from django_idempotent_tasks.states import State
 from tests.sample import atomic, leaving, tasks
-from tests.support.brokers.broker import Broker
-from tests.support.ledger.databases import migrated_database
-from tests.support.ledger.rows import Rows
 from tests.support.workers.site import Site
+from tests.support.workers.sites import keeping_worker, on_database
 
 pytestmark = pytest.mark.process
 
-#: One child that keeps its connection from task to task.
-KEPT = {"PROJ_IDEMPOTENT_TASKS": '{"KEEP_CONNECTIONS": true}', "PROJ_CONN_MAX_AGE": "600"}
 HOW = ["BEGIN", "autocommit", "a soft time limit inside Django"]
 
 each_how = pytest.mark.parametrize("how", HOW)
@@ -26,19 +21,15 @@ each_how = pytest.mark.parametrize("how", HOW)
 
 @pytest.fixture(scope="module")
 def on_postgresql(own_site: Site) -> Iterator[Site]:
-    with own_site.running("leaving", "--concurrency", "1", **KEPT):
+    with keeping_worker(own_site, "leaving"):
         yield own_site
 
 
 @pytest.fixture(scope="module")
 def on_sqlite(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     url = f"sqlite:///{tmp_path_factory.mktemp('leaving') / 'ledger.sqlite3'}"
-    broker = Broker(site.broker.url, f"{site.broker.prefix}leaving-sqlite:")
-    with migrated_database(url, "leaving"):
-        of_its_own = Site(Path(site.directory), url, broker, site.journal, Rows("leaving"))
-        with of_its_own.running("leaving-sqlite", "--concurrency", "1", **KEPT):
-            yield of_its_own
-        of_its_own.close()
+    with on_database(site, url, "leaving") as of_its_own, keeping_worker(of_its_own, "leaving-sqlite"):
+        yield of_its_own
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

@@ -11,11 +11,12 @@ from django.db import connections, transaction
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
+from tests.processes.prefork.verdicts import assert_ran_once
 from tests.support.waiting import PATIENCE
-from tests.support.workers.reserving import charge, collect, replaced, sending_to, strict, working
+from tests.support.workers.reserving import charge, collect, replaced, strict, working
 from tests.support.workers.site import Site
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_worker", "_sending")]
 
 
 @pytest.fixture(scope="module")
@@ -24,29 +25,16 @@ def _worker(own_site: Site) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def _sending(own_site: Site, _worker: None) -> Iterator[None]:
-    with sending_to(own_site):
-        yield
-
-
 def value(key: str) -> dict[str, Any]:
     """What ``charge`` returns for a key."""
     return {"key": key, "attempt": 1}
-
-
-def assert_done_once(site: Site, *keys: str) -> None:
-    for key in keys:
-        row = site.rows.wait_for(key, State.SUCCEEDED)
-        assert (row.attempts, row.token, site.journal.starts(key)) == (1, 1, 1)
-        assert len(site.rows.effects(key)) == 1
 
 
 def test_a_chain_runs_each_of_its_tasks_once(own_site: Site, key: str) -> None:
     keys = [f"{key}-{number}" for number in range(3)]
     head: Any = chain(*(charge.si(each) for each in keys), collect.s(key=key)).apply_async()
     assert head.get(timeout=PATIENCE) == value(keys[-1])
-    assert_done_once(own_site, *keys, key)
+    assert_ran_once(own_site, *keys, key)
     rows = IdempotencyKey.objects.using(own_site.rows.alias)
     assert rows.count() == 4
 
@@ -57,7 +45,7 @@ def test_a_chain_goes_on_past_a_head_that_was_done_before(own_site: Site, key: s
     result = chain(charge.si(f"{key}-head"), collect.s(key=key)).apply_async()
     assert result.get(timeout=PATIENCE) == value(f"{key}-head")
     assert first.get(timeout=PATIENCE) == value(f"{key}-head")
-    assert_done_once(own_site, f"{key}-head", key)
+    assert_ran_once(own_site, f"{key}-head", key)
 
 
 @pytest.mark.parametrize("task", [charge, strict], ids=["skip", "raise"])
@@ -67,7 +55,7 @@ def test_a_chain_ends_with_the_value_of_what_was_done_before(own_site: Site, key
     own_site.rows.wait_for(last, State.SUCCEEDED)
     result = chain(charge.si(f"{key}-head"), task.si(last)).apply_async()
     assert result.get(timeout=PATIENCE) == value(last)
-    assert_done_once(own_site, f"{key}-head", last)
+    assert_ran_once(own_site, f"{key}-head", last)
 
 
 def test_a_chain_ends_with_the_value_of_what_another_call_runs_now(own_site: Site, key: str) -> None:
@@ -78,7 +66,7 @@ def test_a_chain_ends_with_the_value_of_what_another_call_runs_now(own_site: Sit
     own_site.rows.wait_for(f"{key}-head", State.SUCCEEDED)
     own_site.journal.open(f"{last}.1")
     assert result.get(timeout=PATIENCE) == value(last)
-    assert_done_once(own_site, f"{key}-head", last)
+    assert_ran_once(own_site, f"{key}-head", last)
 
 
 def test_a_task_that_is_replaced_by_what_was_done_before_has_its_value(own_site: Site, key: str) -> None:
@@ -86,7 +74,7 @@ def test_a_task_that_is_replaced_by_what_was_done_before_has_its_value(own_site:
     strict.delay(done)
     own_site.rows.wait_for(done, State.SUCCEEDED)
     assert replaced.delay(done).get(timeout=PATIENCE) == value(done)
-    assert_done_once(own_site, done)
+    assert_ran_once(own_site, done)
 
 
 def test_the_body_of_a_chord_that_was_done_before_has_its_value(own_site: Site, key: str) -> None:
@@ -95,7 +83,7 @@ def test_the_body_of_a_chord_that_was_done_before_has_its_value(own_site: Site, 
     own_site.rows.wait_for(body, State.SUCCEEDED)
     result = chord([charge.si(one)], strict.si(body)).apply_async()
     assert result.get(timeout=PATIENCE) == value(body)
-    assert_done_once(own_site, one, body)
+    assert_ran_once(own_site, one, body)
 
 
 def test_a_chain_waits_for_a_head_that_another_call_runs_now(own_site: Site, key: str) -> None:
@@ -104,21 +92,21 @@ def test_a_chain_waits_for_a_head_that_another_call_runs_now(own_site: Site, key
     result = chain(charge.si(f"{key}-head"), collect.s(key=key)).apply_async()
     own_site.journal.open(f"{key}-head.1")
     assert result.get(timeout=PATIENCE) == value(f"{key}-head")
-    assert_done_once(own_site, f"{key}-head", key)
+    assert_ran_once(own_site, f"{key}-head", key)
 
 
 def test_a_group_with_a_duplicate_member_has_every_value(own_site: Site, key: str) -> None:
     one, two = f"{key}-1", f"{key}-2"
     result: Any = group(charge.si(one), charge.si(two), charge.si(one)).apply_async()
     assert result.get(timeout=PATIENCE) == [value(one), value(two), value(one)]
-    assert_done_once(own_site, one, two)
+    assert_ran_once(own_site, one, two)
 
 
 def test_a_chord_with_a_duplicate_member_finishes_with_real_values(own_site: Site, key: str) -> None:
     one, two = f"{key}-1", f"{key}-2"
     body = chord([charge.si(one), charge.si(two), charge.si(one)], collect.s(key=key)).apply_async()
     assert body.get(timeout=PATIENCE) == [value(one), value(two), value(one)]
-    assert_done_once(own_site, one, two, key)
+    assert_ran_once(own_site, one, two, key)
 
 
 def test_a_chord_whose_members_were_all_done_before_finishes(own_site: Site, key: str) -> None:
@@ -128,7 +116,7 @@ def test_a_chord_whose_members_were_all_done_before_finishes(own_site: Site, key
         own_site.rows.wait_for(member, State.SUCCEEDED)
     body = chord([charge.si(member) for member in members], collect.s(key=key)).apply_async()
     assert body.get(timeout=PATIENCE) == [value(member) for member in members]
-    assert_done_once(own_site, *members, key)
+    assert_ran_once(own_site, *members, key)
 
 
 def test_a_chord_made_in_a_transaction_runs_after_its_commit(own_site: Site, key: str) -> None:
@@ -137,7 +125,7 @@ def test_a_chord_made_in_a_transaction_runs_after_its_commit(own_site: Site, key
         body = chord([charge.si(one), charge.si(one)], collect.s(key=key)).apply_async()
         assert own_site.broker.is_empty()
     assert body.get(timeout=PATIENCE) == [value(one), value(one)]
-    assert_done_once(own_site, one, key)
+    assert_ran_once(own_site, one, key)
 
 
 def test_a_callback_of_a_duplicate_is_called(own_site: Site, key: str) -> None:

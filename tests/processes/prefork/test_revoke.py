@@ -14,16 +14,10 @@ from tests.sample import death
 from tests.sample.celery import app
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
-from tests.support.workers.reserving import charge, sending_to, working
+from tests.support.workers.reserving import charge, working
 from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
-
-
-@pytest.fixture
-def _sending(own_site: Site) -> Iterator[None]:
-    with sending_to(own_site):
-        yield
 
 
 @pytest.fixture

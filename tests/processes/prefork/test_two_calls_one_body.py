@@ -8,6 +8,7 @@ import pytest
 
 from django_idempotent_tasks import DuplicateTask
 from django_idempotent_tasks.states import State
+from tests.processes.prefork.verdicts import assert_ran_once
 from tests.sample import endings, tasks
 from tests.support.results import result_of
 from tests.support.workers.site import Site
@@ -20,13 +21,6 @@ def call_twice(site: Site, task: Any, key: str) -> tuple[str, str]:
     calls = [site.send(task, key, gated=True).id for _ in range(2)]
     runs = site.journal.started(key)["task_id"]
     return runs, next(call for call in calls if call != runs)
-
-
-def assert_ran_once(site: Site, key: str) -> None:
-    row = site.rows.wait_for(key, State.SUCCEEDED)
-    assert (row.attempts, row.token, row.crashes) == (1, 1, 0)
-    assert site.journal.starts(key) == 1
-    assert len(site.rows.effects(key)) == 1
 
 
 def test_skip_answers_at_once_and_names_the_call_that_runs(site: Site, key: str) -> None:

@@ -93,7 +93,7 @@ def test_idem_beat_sends_and_ends_at_a_signal_also_while_it_stands_by(running: B
     for beat in sorted(running.beats, key=lambda each: each is leader):
         beat.terminate()
         assert beat.wait(within=15) == 0
-        assert "the lead is free" in beat.text()
+        assert "another one may lead now" in beat.text()
     eventually(lambda: running.leader() is None, "nobody leads")
 
 

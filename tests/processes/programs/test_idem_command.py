@@ -109,7 +109,7 @@ def test_a_signal_ends_it_with_0_and_gives_the_lead_back_at_once(
     assert lease_left(own_site) > timedelta(seconds=5)
     assert leading.end(stop) == 0
     assert lease_left(own_site) <= timedelta(0)
-    assert leading.text().endswith("Ended; the lead is free.\n")
+    assert leading.text().endswith("Ended; another sweeper may lead now.\n")
 
 
 def test_one_of_two_leads_and_the_other_takes_over_when_it_is_killed(

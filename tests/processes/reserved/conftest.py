@@ -13,14 +13,13 @@ import pytest
 from django.test import override_settings
 
 from example_project.servers import Server, start_broker
-from tests.processes.prefork.conftest import _clean, key, own_site, site  # noqa: F401  the same surroundings
 from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop, forget_connections
 from tests.sample.celery import app
-from tests.support.brokers.broker import Broker
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url
 from tests.support.brokers.vhost import Vhost, own_vhost
 from tests.support.network.delays import LateProxy
 from tests.support.workers.site import Site
+from tests.support.workers.sites import _clean, key, on_broker, own_site, site  # noqa: F401  the same surroundings
 
 
 @pytest.fixture
@@ -51,9 +50,7 @@ def _open(site: Site, options: dict[str, Any]) -> Iterator[Shop]:  # noqa: F811
 @pytest.fixture
 def shop(own_site: Site, server: Server) -> Iterator[Shop]:  # noqa: F811
     """The shop, without workers yet; this process sends to its broker."""
-    broker = Broker(server.url, own_site.broker.prefix)
-    place = Site(own_site.directory, own_site.database_url, broker, own_site.journal, own_site.rows)
-    with _open(place, {}) as shop:
+    with on_broker(own_site, server.url) as place, _open(place, {}) as shop:
         yield shop
 
 

@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.running.connections.levels import isolated, rival
 from tests.support.deliveries import alias, postgresql, shop, till, watching
 from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
 
 if TYPE_CHECKING:
     from pytest_django import Settings
 
-__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "postgresql", "shop", "till", "watching"]
+__all__ = [
+    "alias",
+    "careless_sqlite",
+    "emptied_by_delete",
+    "isolated",
+    "postgresql",
+    "rival",
+    "shop",
+    "till",
+    "watching",
+]
 
 
 class Astray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from django.db import OperationalError, connections
 
 from django_idempotent_tasks.worker.hooks import keep_connections
 from tests.support.deliveries import ALIASES, APPS
+from tests.support.ledger.backends import cut
 from tests.support.till import Counter, Till
 from tests.support.waiting import eventually
 
@@ -76,15 +76,6 @@ def asking(till: Till, mode: str) -> Any:
     return till.guarded(mode=mode)(ask)
 
 
-def break_connection() -> None:
-    """End the server process behind this thread's connection."""
-    connection = connections["default"]
-    pid = connection.connection.info.backend_pid
-    other = connection.copy()
-    with closing(other), other.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-
-
 class Orders:
     """Deliveries of new keys to one task."""
 
@@ -138,7 +129,7 @@ def test_health_checks_replace_a_broken_connection_before_a_task_meets_it(
     configure(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=checks)
     orders = Orders(till, asking(till, "plain"))
     first = orders.next()
-    break_connection()
+    cut("default")
     second = orders.next()
     assert isinstance(second, int if checks else OperationalError)
     assert isinstance(orders.next(), int)  # Django lets a connection go that had an error
@@ -156,7 +147,7 @@ def test_a_guarded_task_survives_a_broken_connection_without_health_checks_as_we
     for _ in range(2):
         first = orders.next()
         assert isinstance(first, int)
-        break_connection()
+        cut("default")
         second = orders.next()
         assert isinstance(second, int)
         assert first != second

@@ -16,6 +16,7 @@ from django_idempotent_tasks.testing.contract.bench import Bench
 from django_idempotent_tasks.worker import revoked
 from django_idempotent_tasks.worker.breaker import breaker, kept, on_own_connection
 from tests.support.deliveries import ALIASES, APPS
+from tests.support.ledger.backends import terminate
 from tests.support.till import Counter
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
@@ -104,12 +105,7 @@ def test_a_connection_that_the_server_has_closed_meanwhile_costs_no_hook(
     settings.IDEMPOTENT_TASKS = {"DATABASE": postgresql.alias}
     found: list[Any] = []
     look(found)
-    with connections[postgresql.alias].cursor() as cursor:
-        cursor.execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE application_name = 'idempotent-tasks'"
-        )
-        assert cursor.fetchone()[0] >= 1
+    assert terminate("application_name = 'idempotent-tasks'", alias=postgresql.alias) >= 1
     kept.ask_after = 0.0
     look(found)
     assert found == [None, None]

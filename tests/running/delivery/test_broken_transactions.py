@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from django_idempotent_tasks.states import Reason, State
 from tests.sample.models import Effect
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.failed import jobs
+from tests.support.ledger.backends import cut
 from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
@@ -240,20 +241,9 @@ def test_a_body_that_commits_by_itself_has_failed_for_good_and_writes_nothing_mo
     assert (shop.runs, till.sent) == (1, [])
 
 
-def terminate(alias: str) -> None:
-    """Break this connection from the server's side."""
-    connection = connections[alias]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        (pid,) = cursor.fetchone()
-    other = connection.copy()
-    with closing(other), other.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-
-
 def break_and_notice(shop: Counter) -> None:
     """Break it, and let the body see the error."""
-    terminate(shop.alias)
+    cut(shop.alias)
     shop.write(note="after")
 
 
@@ -266,7 +256,7 @@ def break_and_swallow(shop: Counter) -> None:
 @each_return
 @pytest.mark.parametrize(
     "act",
-    [lambda shop: terminate(shop.alias), break_and_notice, break_and_swallow],
+    [lambda shop: cut(shop.alias), break_and_notice, break_and_swallow],
     ids=["unnoticed", "noticed", "swallowed"],
 )
 def test_a_connection_that_breaks_under_a_body_costs_one_attempt_and_no_effect(

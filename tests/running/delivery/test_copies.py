@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import ManualReview, PermanentError, PoisonTask, RecordedError
-from django_idempotent_tasks.ledger import undone
+from django_idempotent_tasks.ledger import orphans
 from django_idempotent_tasks.ledger.atomic import Recorded
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
@@ -171,6 +171,6 @@ def test_a_key_whose_starts_never_ended_is_not_started_again(
 def test_a_start_after_a_known_death_is_one_attempt_more(till: Till, shop: Counter) -> None:
     task = till.seller(shop)
     call = Call(task.idempotency_identity((7,)), task.name, "A", None)
-    assert undone.record(task, call, undone.crashed(CRASH)) is Recorded.DONE
+    assert orphans.record_crash(task, call, CRASH) is Recorded.DONE
     till.deliver(task, 7, redelivered=True)
     assert shop.starts[0]["attempt"] == shop.row.attempts == 2

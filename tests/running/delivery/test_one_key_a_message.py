@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from functools import partial
 from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import InvalidKey, dead_letter
-from django_idempotent_tasks.exceptions import KeyMismatch
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.messages.header import to_header
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
-from django_idempotent_tasks.worker.revoked import cancel_revoked, fail_unknown
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.till import Counter, Till
 
@@ -196,119 +190,3 @@ def test_a_new_call_that_a_body_makes_of_its_request_is_no_retry(till: Till, sho
     assert [sent.options["task_id"] for sent in till.sent] == ["B", "C"]
     assert [till.deliver_sent(sell).result for _ in range(2)] == [8, 9]
     assert IdempotencyKey.objects.using(shop.alias).count() == 3
-
-
-# -- forged headers --
-
-
-def forged(till: Till, task: Any, of: IdempotencyKey, *, id: str, **changes: Any) -> dict[str, Any]:  # noqa: A002, ARG001
-    """A header that says of a message of ``task`` that its key is another one's."""
-    identity = task.idempotency_identity((7,), task_id=id)
-    header = to_header(identity, task_name=task.name, task_id=id)
-    return {"idempotency": {**header, "digest": of.digest.hex, **changes}}
-
-
-@each_mode
-@pytest.mark.parametrize("state", ["succeeded", "reserved"])
-@pytest.mark.parametrize(("id_", "by"), [("A", "task"), ("B", "task"), ("A", "scope")])
-def test_a_header_that_names_the_key_of_another_task_or_scope_is_refused(
-    till: Till, shop: Counter, caplog: pytest.LogCaptureFixture, mode: str, state: str, id_: str, by: str
-) -> None:
-    victim = till.seller(shop, mode=mode, on_duplicate="replay")
-    other = till.seller(shop, mode=mode, on_duplicate="replay") if by == "task" else victim
-    victim.submit((7,), task_id="A", scope="tenant")
-    if state == "succeeded":
-        till.deliver_sent(victim)
-    before, runs = shop.row, shop.runs
-    scope = "tenant" if by == "task" else "mine"
-    headers = forged(till, other, before, id=id_, scope=scope, reserved=True)
-
-    with caplog.at_level(logging.WARNING):
-        for redelivered in (False, True):
-            end = till.deliver(other, 7, id=id_, redelivered=redelivered, **headers)
-            assert isinstance(end.error, KeyMismatch)
-    assert vars(shop.row) | {"_state": None} == vars(before) | {"_state": None}
-    assert shop.runs == runs
-    assert shop.refusals == ["mismatch"] * 2
-    said = [each.message for each in caplog.records if each.name == "django_idempotent_tasks"]
-    assert any("another task or scope" in each for each in said)
-    assert not any("tenant" in each for each in said)
-    if state == "reserved":
-        assert till.deliver_sent(victim).result == {"order": 7}
-
-
-class Revoked:
-    """What Celery says of a revoked message."""
-
-    hostname = None
-    delivery_info: Any = None
-
-    def __init__(self, id: str, headers: dict[str, Any]) -> None:  # noqa: A002
-        self.id = id
-        self.args: tuple[int, ...] = (7,)
-        self.kwargs: dict[str, Any] = {}
-        vars(self).update(headers)
-
-
-@pytest.mark.parametrize("verb", ["expired", "terminated", "unknown"])
-def test_a_forged_header_ends_no_key_in_the_parent_either(till: Till, shop: Counter, verb: str) -> None:
-    victim, other = till.seller(shop, mode="leased"), till.seller(shop, mode="leased")
-    victim.submit((7,), task_id="A", scope="tenant")
-    shop.put(sends=99)
-    before = shop.row
-    headers = forged(till, other, before, id="A", scope="tenant")
-    if verb == "unknown":
-        fail_unknown(other.name, "A", headers)
-    else:
-        verbs = {"expired": verb == "expired", "terminated": verb == "terminated"}
-        cancel_revoked(other, Revoked("A", headers), **verbs)
-    assert vars(shop.row) | {"_state": None} == vars(before) | {"_state": None}
-    assert till.deliver_sent(victim).result == {"order": 7}
-
-
-# -- arguments that JSON would change --
-
-LOSSY = [{1: "a", "1": "b"}, {True: 1, "true": 2}, {None: 1, "null": 2}, [{"deep": ({1.0: 1, "1.0": 2},)}]]
-
-
-def doors(till: Till, shop: Counter) -> list[Any]:
-    """All that accept a call's arguments and keep them."""
-    task = till.seller(shop, reserve=True)
-    return [task.apply_async, task.submit, partial(dead_letter, task)]
-
-
-def test_an_argument_of_which_json_would_drop_a_key_is_refused_where_it_is_written(
-    till: Till, shop: Counter
-) -> None:
-    for send in doors(till, shop):
-        for note in LOSSY:
-            with pytest.raises(InvalidKey, match=r"argument 'note' of .*: two keys of a dict in it become"):
-                send((7,), {"note": note})
-    assert (shop.state, till.sent) == (None, [])
-
-
-def test_arguments_that_are_no_list_are_refused_before_they_are_looked_at(till: Till, shop: Counter) -> None:
-    for send in doors(till, shop):
-        for args in (iter([7]), (order for order in [7]), {7}, {7: 1}.keys(), "7"):
-            with pytest.raises(TypeError, match=r"args of .* must be a list or a tuple, not"):
-                send(args)
-        with pytest.raises(TypeError, match=r"kwargs of .* must be a mapping, not"):
-            send((), [("order", 7)])
-    assert (shop.state, till.sent) == (None, [])
-
-
-def test_arguments_that_are_run_here_may_come_from_an_iterator_as_in_celery(
-    till: Till, shop: Counter
-) -> None:
-    task = till.seller(shop)
-    assert task.apply(iter([7]), idempotency_key="evt-1").get() == {"order": 7}
-    assert task.apply(iter([8])).get() == {"order": 8}
-
-
-def test_a_result_of_which_json_would_drop_a_key_is_not_stored(till: Till, shop: Counter) -> None:
-    @till.guarded()
-    def sell(self: Any, order: int) -> Any:  # noqa: ARG001
-        return {1: "a", "1": "b"}
-
-    till.deliver(sell, 7)
-    assert shop.row.result is None

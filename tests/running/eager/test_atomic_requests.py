@@ -14,13 +14,14 @@ from django.urls import path
 from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
-from tests.running.eager.conftest import only_row
 from tests.sample.models import Effect
+from tests.support.deliveries import APPS
+from tests.support.post import only_row
 
 if TYPE_CHECKING:
     from pytest_django import Settings
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 #: What the views call: the task of the running test.
 _task: list[Any] = []

@@ -15,9 +15,10 @@ from django.db import connection
 from django_idempotent_tasks import IdempotentTask, IdempotentTaskMixin
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
+from tests.support.deliveries import APPS
 from tests.support.till import Till
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 MODES = ["leased", "atomic"]
 
@@ -123,6 +124,20 @@ def test_each_attempt_is_told_of_as_celery_does(till: Till, mode: str) -> None:
     till.deliver_sent(charge)
     retried = ["before A [7]", "retry A ValueError"]
     assert charge.heard == [*retried, "before A [7]", "failure A ValueError", "after A FAILURE"]
+
+
+def test_a_call_that_came_back_is_told_of_when_it_runs(till: Till) -> None:
+    def meet(self: Any, order: int) -> int:
+        if self.request.id == "A":
+            assert till.deliver(charge, order, id="B").is_ignored
+            raise ValueError(order)
+        return order
+
+    charge = telling(till, meet, on_duplicate="replay")
+    till.deliver(charge, 7)
+    charge.heard.clear()
+    assert till.deliver_sent(charge).result == 7
+    assert charge.heard == ["before B [7]", "success B 7", "after B SUCCESS"]
 
 
 def test_an_attempt_whose_completion_is_refused_is_not_told_of_as_a_success(till: Till) -> None:

@@ -19,8 +19,8 @@ from django_idempotent_tasks import (
 )
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.running.eager.conftest import only_row
 from tests.sample.models import Effect
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.usefixtures("_twice")
 

@@ -15,9 +15,10 @@ from django_idempotent_tasks import IdempotentTask, PermanentError
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.signals import key_failed
 from django_idempotent_tasks.states import Reason, State
+from tests.support.deliveries import APPS
 from tests.support.till import Till
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 #: Far above what any of these takes.
 LONGEST = 20.0

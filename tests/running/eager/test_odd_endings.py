@@ -12,7 +12,7 @@ from celery.exceptions import Ignore, Retry
 from django_idempotent_tasks import IdempotentTask, TaskExit
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
-from tests.running.eager.conftest import only_row
+from tests.support.post import only_row
 
 pytestmark = pytest.mark.usefixtures("_twice")
 

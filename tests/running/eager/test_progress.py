@@ -15,7 +15,7 @@ from django_idempotent_tasks.ledger.stores.sql import SqlStore
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.running.progress import PACE
 from django_idempotent_tasks.states import State
-from tests.running.eager.conftest import only_row
+from tests.support.post import only_row
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("_twice")

@@ -10,8 +10,9 @@ from celery import Task
 from django_idempotent_tasks import IdempotentTask, PermanentError, TransientError
 from django_idempotent_tasks.models import FailedJob, IdempotencyKey
 from django_idempotent_tasks.states import Category, State
+from tests.support.deliveries import APPS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 class Refused(Exception):

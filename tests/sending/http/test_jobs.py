@@ -16,9 +16,10 @@ from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey, Step
 from django_idempotent_tasks.states import State
 from tests.sending.http.conftest import Visitor
+from tests.support.ledger.quick import EVERY_APP
 from tests.support.post import Post
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 
 
 def test_a_job_is_followed_from_its_acceptance_to_its_result(ann: Visitor, post: Post, task: Any) -> None:

@@ -15,16 +15,12 @@ from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.sending.http import urls
 from tests.sending.http.conftest import Visitor
-from tests.support.post import Post, no_broker
+from tests.support.ledger.quick import EVERY_APP
+from tests.support.post import Post, no_broker, only_row
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 
 each_kind_of_view = pytest.mark.parametrize("path", ["/plans/", "/aplans/"], ids=["plain", "async"])
-
-
-def row() -> IdempotencyKey:
-    """The only key."""
-    return IdempotencyKey.objects.get()
 
 
 @each_kind_of_view
@@ -80,10 +76,10 @@ def test_failed_work_is_answered_with_its_error_and_no_traceback(
 
 def test_another_payload_under_the_key_is_refused_and_changes_nothing(ann: Visitor, post: Post) -> None:
     ann.submit(order_id=7)
-    before = row().token
+    before = only_row().token
     answer = ann.submit(order_id=8)
     assert (answer.status_code, answer["Content-Type"]) == (422, "application/problem+json")
-    assert (row().token, len(post.arrived())) == (before, 1)
+    assert (only_row().token, len(post.arrived())) == (before, 1)
 
 
 def test_a_quoted_and_a_bare_key_are_the_same(ann: Visitor) -> None:
@@ -125,7 +121,7 @@ def test_a_broker_that_is_away_costs_no_client_its_job(ann: Visitor, post: Post)
     with no_broker(post):
         assert [ann.submit().status_code, ann.submit().status_code] == [202, 409]
     post.sweep()
-    assert [message["id"] for message in post.arrived()] == [row().task_id]
+    assert [message["id"] for message in post.arrived()] == [only_row().task_id]
 
 
 def test_a_request_that_is_rolled_back_has_accepted_nothing(ann: Visitor, post: Post) -> None:
@@ -141,7 +137,7 @@ def test_a_key_belongs_to_who_is_signed_in(ann: Visitor) -> None:
 def test_a_scope_of_the_view_stands_for_the_user(task: Any) -> None:  # noqa: ARG001
     urls.STATED["scope"] = "tenant-42"
     assert [Visitor().submit().status_code, Visitor("bob").submit().status_code] == [202, 409]
-    assert row().scope == "tenant-42"
+    assert only_row().scope == "tenant-42"
 
 
 def test_nobody_in_particular_has_no_key(task: Any) -> None:  # noqa: ARG001
@@ -185,7 +181,7 @@ def test_a_request_that_is_sent_again_after_a_failure_is_answered_and_runs_nothi
     IdempotencyKey.objects.update(state=State.FAILED, reason=5, result=text, signature=a_failure().signature)
     again, other = ann.submit(), ann.submit(order_id=8)
     assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
-    assert (other.status_code, row().state, post.arrived()) == (422, State.FAILED, [])
+    assert (other.status_code, only_row().state, post.arrived()) == (422, State.FAILED, [])
 
 
 @pytest.mark.parametrize("body", ['{"nope": 1}', "[1]", '"abc"', "{}", "7", "null"])

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.processes.prefork.conftest import _clean, key, own_site, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
 from tests.support.workers.processes import ROOT, Worker
 from tests.support.workers.site import Site
+from tests.support.workers.sites import _clean, key, own_site, site  # noqa: F401  the same surroundings
 
 REPUBLISH_AFTER = 3
 

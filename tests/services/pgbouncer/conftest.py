@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,13 +12,13 @@ from django.db import connection, connections
 
 from example_project.database_url import database_from_url
 from example_project.servers import Server
-from tests.processes.prefork.conftest import _clean, _pair, key, pair
+from tests.processes.prefork.conftest import _pair
 from tests.support.brokers.broker import Broker
 from tests.support.ledger.databases import empty_database, test_database
 from tests.support.ledger.pgbouncer import behind, find_pgbouncer, start_pgbouncer
 from tests.support.ledger.rows import Rows
-from tests.support.workers.journal import Journal
 from tests.support.workers.site import Site
+from tests.support.workers.sites import _clean, key, name_of, open_site, pair, site_apart
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
@@ -26,44 +26,27 @@ if TYPE_CHECKING:
 __all__ = ["_clean", "_pair", "key", "pair"]
 
 
+@contextmanager
+def _pooled() -> Iterator[str]:
+    with test_database() as url, start_pgbouncer(url) as pooler:
+        yield pooler.url
+
+
 @pytest.fixture(scope="package")
 def site(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A test database behind a pooler, a broker and a directory that are open to worker processes."""
-    broker_url = os.environ.get("CELERY_BROKER_URL", "")
-    if connection.vendor != "postgresql" or not broker_url.startswith("redis"):
-        pytest.skip("needs PostgreSQL and Redis")
     if find_pgbouncer() is None:
         pytest.skip("needs PgBouncer: apt-get install pgbouncer")
-    directory = tmp_path_factory.mktemp("proj")
-    broker = Broker(broker_url, prefix=f"pgbouncer-{os.getpid()}:")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        django_db_blocker.unblock(),
-        test_database() as url,
-        start_pgbouncer(url) as pooler,
-    ):
-        patch.setenv("PROJ_DIRECTORY", str(directory))
-        patch.setenv("PROJ_PREFIX", broker.prefix)
-        site = Site(directory, pooler.url, broker, Journal(directory))
+    with django_db_blocker.unblock(), open_site(tmp_path_factory, _pooled()) as site:
         yield site
-        site.close()
 
 
 @pytest.fixture(scope="module")
 def own_site(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A database and a queue that the shared workers do not see; the journal and the pooler are the same."""
-    name = request.module.__name__.rpartition(".")[2]
-    broker = Broker(site.broker.url, prefix=f"{site.broker.prefix}{name}:")
-    with empty_database(name) as url:
-        own = Site(
-            site.directory,
-            behind(url, urlsplit(site.database_url).port or 0),
-            broker,
-            site.journal,
-            Rows(name),
-        )
+    port = urlsplit(site.database_url).port or 0
+    with site_apart(site, name_of(request), lambda url: behind(url, port)) as own:
         yield own
-        own.close()
 
 
 @pytest.fixture

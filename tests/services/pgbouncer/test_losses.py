@@ -11,6 +11,7 @@ from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.states import State
 from example_project.servers import Server
 from tests.sample import tasks
+from tests.support.ledger.backends import OTHERS, terminate
 from tests.support.waiting import eventually
 from tests.support.workers.kinds import effects, keys_of, kill_at_its_gate, reached, send, wait_until_done
 from tests.support.workers.reserving import sending_to
@@ -45,11 +46,7 @@ def kill_the_pooler(site: Site, pooler: Server, key: str) -> None:
 def cut_behind_the_pooler(site: Site, _pooler: Server, key: str) -> None:
     """End every connection that the pooler has to the server."""
     reached(site, key)
-    with connections["direct"].cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    terminate(OTHERS, alias="direct")
     forget_connections(site)
     site.journal.open(f"{key}.1")
 

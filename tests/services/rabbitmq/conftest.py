@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.deaths.conftest import key, pytest_runtest_makereport, site  # noqa: F401  the same surroundings
 from tests.services.rabbitmq.kinds import KINDS, LONG, REPUBLISH_AFTER, sending_to
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite
 from tests.support.brokers.vhost import Vhost, own_vhost
 from tests.support.ledger.databases import empty_database
 from tests.support.ledger.rows import Rows
 from tests.support.workers.site import Pair, Site
+from tests.support.workers.sites import key, pair, site  # noqa: F401  the same surroundings
 
 ENVIRONMENT = {"PROJ_IDEMPOTENT_TASKS": json.dumps({"REPUBLISH_AFTER": REPUBLISH_AFTER})}
 
@@ -60,12 +60,6 @@ def queue(request: pytest.FixtureRequest, site: Site, vhost: Vhost) -> Iterator[
 
 @pytest.fixture(scope="module")
 def _pair(queue: RabbitSite) -> Iterator[Pair]:
-    pair = Pair(*(queue.worker(name, "--concurrency", "2", **ENVIRONMENT) for name in ("first", "second")))
-    yield pair
-    pair.kill()
-
-
-@pytest.fixture
-def pair(_pair: Pair) -> Pair:
-    """Two living workers with two children each."""
-    return _pair.ready()
+    both = queue.pair("--concurrency", "2", **ENVIRONMENT)
+    yield both
+    both.kill()

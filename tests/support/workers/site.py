@@ -70,9 +70,9 @@ class Site:
         finally:
             worker.kill()
 
-    def pair(self, **environment: str) -> Pair:
+    def pair(self, *arguments: str, **environment: str) -> Pair:
         """Two workers, not yet started."""
-        return Pair(*(self.worker(name, **environment) for name in ("first", "second")))
+        return Pair(*(self.worker(name, *arguments, **environment) for name in ("first", "second")))
 
     def owner(self, entry: Mapping[str, Any]) -> Worker:
         """Find the worker whose child wrote a journal entry."""
@@ -104,7 +104,7 @@ class Site:
 
 
 class Pair:
-    """Two workers with one child each; a test may do anything to them, the next one finds two sound ones."""
+    """Two workers; a test may do anything to them, the next one finds two sound ones."""
 
     def __init__(self, *workers: Worker) -> None:
         self.workers = workers
