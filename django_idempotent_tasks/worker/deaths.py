@@ -1,4 +1,4 @@
-"""The ways in which a worker's parent ends a dead child's claim: crash, stop, time limit (parent.py chooses)."""
+"""The ways in which a worker's parent ends a dead child's claim; which of them is chosen in ``parent``."""
 
 from __future__ import annotations
 
