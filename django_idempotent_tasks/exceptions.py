@@ -65,7 +65,7 @@ class StoreDown(IdempotencyError):
 
 
 class LeaseLost(IdempotencyError):
-    """This attempt no longer owns its key: its completion was refused and its transaction rolled back.
+    """This attempt no longer owns its key: its completion or its step was refused, and rolled back.
 
     Another attempt took over after the lease had run out. Raise ``lease`` when the body holds the
     GIL (or stops the process) for longer than that.
@@ -77,8 +77,9 @@ class OuterTransaction(IdempotencyError):
 
     Start it outside ``atomic()``, or send it with ``delay_on_commit()``. Also raised by ``external()``
     where the ledger cannot be told of it beside the transaction that the body has open: nothing has
-    happened then; call it outside ``atomic()``. And by ``complete()`` where the body has begun a
-    transaction by hand: end that first.
+    happened then; call it outside ``atomic()``. By ``step()`` inside a transaction, with which its value
+    would be rolled back. And by ``complete()`` where the body has begun a transaction by hand: end that
+    first.
     """
 
 

@@ -39,6 +39,7 @@ from .lists.window import Windowed, newest
 from .page import ReadOnlyAdmin
 from .permissions import has
 from .words.ledger import alias, now
+from .words.steps import step_lines
 from .words.timeline import failures, timeline
 from .words.visible import description_of
 from .words.wording import at, block, category_word, cell, dotted, shown, state_word
@@ -234,6 +235,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             ),
             "traceback": block(last.traceback) if last is not None and has(request, "view_traceback") else "",
             "sees_payload": has(request, "view_payload"),
+            "steps": step_lines(row, values=has(request, "view_payload")),
             "arguments": block(call_text(row.task, row.message)) if has(request, "view_payload") else "",
             "key_url": reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.pk])
             if has(request, "view_idempotencykey")

@@ -26,6 +26,7 @@ from .page import ReadOnlyAdmin
 from .permissions import has
 from .words.ledger import alias, now
 from .words.progress import bar, state_and_progress
+from .words.steps import step_lines
 from .words.timeline import failures, refused, timeline
 from .words.visible import error_of, key_of
 from .words.wording import ago, at, block, cell, dotted, reason_word, shown, state_word
@@ -110,6 +111,7 @@ class IdempotencyKeyAdmin(ReadOnlyAdmin):
             "has_refused": bool(calls or row.duplicates),
             "job_links": has(request, "view_failedjob"),
             "sees_payload": sees,
+            "steps": step_lines(row, values=sees),
             "arguments": block(call_text(row.task, row.message)) if sees else "",
             "result": block(pretty(row.result))
             if sees and row.state == State.SUCCEEDED and row.result

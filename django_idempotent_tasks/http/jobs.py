@@ -63,6 +63,7 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "finished": _moment(key.finished_at),
         "attempt": key.attempts,
         "progress": decode_progress(key.progress),
+        "steps": [{"name": step.name, "state": "done"} for step in rows.steps_of(key)],
         **_outcome(state, Reason(key.reason), key.result),
     }
 
@@ -79,6 +80,7 @@ def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]
         "finished": None,
         "attempt": None,
         "progress": None,
+        "steps": [],
         **_outcome(state, Reason(call.reason), call.result),
     }
 

@@ -10,6 +10,7 @@ from reprlib import Repr
 from uuid import UUID
 
 KEY_TEXT_LENGTH = 255
+STEP_NAME_LENGTH = 100
 HIDDEN = "(hidden)"
 
 #: Control characters, line separators, marks that turn the writing direction, surrogates.

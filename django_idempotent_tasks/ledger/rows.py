@@ -7,8 +7,11 @@ from uuid import UUID
 from django.db.models import Case, QuerySet, When
 
 from ..conf import settings
-from ..models import AnsweredCall, IdempotencyKey
+from ..models import AnsweredCall, IdempotencyKey, Step
 from ..states import Reason, State
+
+#: Steps of a key that a page or a document shows.
+STEPS_SHOWN = 200
 
 
 def of_key(digest: UUID) -> IdempotencyKey | None:
@@ -44,6 +47,13 @@ def ended(task_id: str, *, digest: UUID | None = None) -> AnsweredCall | None:
     if digest is not None:
         calls = calls.filter(digest=digest)
     return calls.order_by("-id").first()
+
+
+def steps_of(row: IdempotencyKey, *, values: bool = False) -> list[Step]:
+    """The finished steps of a key's present work, in their order and at most ``STEPS_SHOWN`` of them."""
+    alias = row._state.db or settings().database  # noqa: SLF001  where the row was read
+    steps = Step.objects.using(alias).filter(digest=row.digest, generation=row.generation)
+    return list((steps if values else steps.defer("value")).order_by("id")[:STEPS_SHOWN])
 
 
 def _keys() -> QuerySet[IdempotencyKey]:

@@ -19,6 +19,7 @@ from .hourly import COUNTED, Dashboard, HourlyCount
 from .leader import BEAT, SWEEPER, Leader
 from .ledger import AnsweredCall, IdempotencyKey
 from .operations import OperationState, RedriveOperation
+from .steps import Step
 
 __all__ = [
     "BEAT",
@@ -36,4 +37,5 @@ __all__ = [
     "Leader",
     "OperationState",
     "RedriveOperation",
+    "Step",
 ]

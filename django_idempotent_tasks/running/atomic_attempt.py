@@ -77,6 +77,11 @@ class AtomicAttempt(Attempt):
         msg = "complete() is for leased tasks. An atomic body is one transaction already: return the result."
         raise RuntimeError(msg)
 
+    def step(self, *_given: object, **_named: object) -> NoReturn:
+        """Refused: nothing of the body is kept before its end."""
+        msg = 'step() is for leased tasks: an atomic body happens as a whole or not at all. mode="leased"?'
+        raise RuntimeError(msg)
+
     def report(self, done: float, total: float | None = None, note: str = "") -> NoReturn:  # noqa: ARG002
         """Refused: nobody sees the row before the commit."""
         msg = (

@@ -88,6 +88,10 @@ class Attempt(ABC):
         """What ``.complete()`` does."""
 
     @abstractmethod
+    def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, external: bool) -> Any:
+        """What ``.step()`` does."""
+
+    @abstractmethod
     def report(self, done: float, total: float | None = None, note: str = "") -> None:
         """What ``.progress()`` does."""
 

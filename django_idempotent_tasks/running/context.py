@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -69,6 +71,26 @@ class Idempotency(Protocol):
 
         Set ``.result`` of what it yields to store a result. Raises :class:`LeaseLost`, and rolls
         back, when the key was taken over. What the body raises afterwards is logged, not a failure.
+        """
+
+    def step(
+        self, name: str, function: Callable[..., T], /, *args: Any, external: bool = False, **kwargs: Any
+    ) -> T:
+        """Run ``function(*args, **kwargs)`` once for this work, in a leased task, and give its value.
+
+        A later attempt (a retry, a takeover, a redrive) gets the kept value, and the function is not run.
+        Its writes on the ledger's database and its value are one transaction, which is rolled back, with
+        :class:`LeaseLost`, when the key was taken over. ``external=True`` is for an effect outside the
+        database: the function runs outside a transaction and its value is kept afterwards, so that it runs
+        at least once; give the provider ``downstream_key(name)``. With ``at_most_once`` that counts as
+        :meth:`external`.
+
+        The value is given as it comes back from JSON, in the first attempt as well. One that is no JSON, is
+        above ``MAX_RESULT`` characters or quotes a sensitive argument raises :class:`ConfigurationError`
+        before anything is committed. Raises :class:`OuterTransaction` inside a transaction; RuntimeError
+        inside another step, after :meth:`complete`, for a name that was used in this attempt, and in an
+        atomic task. A step that raised keeps nothing, and may be called again. A plain call, which has
+        no key, runs the function and keeps nothing.
         """
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:

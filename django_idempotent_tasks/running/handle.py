@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from ..states import Reason
 from .context import Done, downstream_key
+
+T = TypeVar("T")
 
 
 class Handle:
@@ -42,6 +45,13 @@ class Handle:
     def complete(self) -> AbstractContextManager[Done]:
         """A transaction whose commit also completes the key."""
         found: AbstractContextManager[Done] = self._attempt.completing()
+        return found
+
+    def step(
+        self, name: str, function: Callable[..., T], /, *args: Any, external: bool = False, **kwargs: Any
+    ) -> T:
+        """The kept value of a step, or that of ``function(*args, **kwargs)``, which is kept."""
+        found: T = self._attempt.step(name, function, args, kwargs, external=external)
         return found
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:

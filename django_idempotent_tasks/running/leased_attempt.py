@@ -28,6 +28,7 @@ from .progress import Progress
 from .replay import check_replacement, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement
+from .steps import Steps
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -42,6 +43,7 @@ class LeasedAttempt(Attempt):
         super().__init__(settlement, watch)
         self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
+        self.steps = Steps(self)
 
     def run(self, args: Any, kwargs: Any) -> Any:
         """Run the body and settle the claim; returns the result or raises what Celery has to see."""
@@ -114,6 +116,10 @@ class LeasedAttempt(Attempt):
             return transaction.atomic(using=self.alias)
         return nullcontext()
 
+    def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, external: bool) -> Any:
+        """What ``.step()`` does."""
+        return self.steps.take(name, function, args, kwargs, external=external)
+
     @contextmanager
     def outside(self) -> Iterator[None]:
         """What ``.external()`` does; ``self.doubt`` stays set until the claim is settled."""
@@ -148,6 +154,7 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
+        self.steps.check_none_runs("complete()")
         if self.gave_up:
             raise self.settlement.lost()
         if self.watch.is_by_hand():

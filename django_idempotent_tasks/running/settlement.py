@@ -139,6 +139,16 @@ class Settlement:
             return False
         return entry is not None and entry.state is State.SUCCEEDED and entry.owner == self.claim.owner
 
+    def is_kept(self, name: str) -> bool:
+        """Whether the ledger has the value of a step: asked, as above, when an answer was lost."""
+        if self.in_caller_transaction:
+            return False
+        try:
+            self._reconnect()
+            return name in self.ledger.store.step_values(self.claim)
+        except DatabaseError:
+            return False
+
     def row(self) -> Entry | None:
         """The key's row now."""
         return self.ledger.store.read(self.claim.digest, task_id=self.claim.call.task_id)

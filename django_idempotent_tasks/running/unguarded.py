@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 
 from ..conf import settings
 from ..ledger.progress import encode_progress
 from .context import Done, downstream_key
+from .steps import run_plain
+
+T = TypeVar("T")
 
 
 class Detached:
@@ -23,6 +26,7 @@ class Detached:
 
     def __init__(self, task: Any) -> None:
         request = task.request
+        self._task = task.name
         self._identity = task.idempotency_identity(request.args, request.kwargs, task_id=request.id or "")
         self.key = self._identity.key_text
         self.scope = self._identity.scope
@@ -41,6 +45,13 @@ class Detached:
         """A transaction on the ledger's database."""
         with transaction.atomic(using=settings().database):
             yield Done()
+
+    def step(
+        self, name: str, function: Callable[..., T], /, *args: Any, external: bool = False, **kwargs: Any
+    ) -> T:
+        """Run the function; nobody comes after this call to whom its value could be given."""
+        value: T = run_plain(self._task, name, function, args, kwargs, external=external)
+        return value
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Write nothing, but raise for a report that a guarded run would refuse."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from typing import TypedDict
 
 from django.conf import settings
 
@@ -13,9 +13,8 @@ CENTS = 12
 _SUBJECTS = ("an overview", "the basics", "worked examples", "exercises", "a longer text", "a mock exam")
 
 
-@dataclass(frozen=True, slots=True)
-class Week:
-    """One week of a plan."""
+class Week(TypedDict):
+    """One week of a plan, as the value of a step can be kept."""
 
     number: int
     text: str
@@ -26,4 +25,5 @@ def write_week(course: str, student: str, number: int, *, idempotency_key: str) 
     """Write a week. A real provider would bill ``idempotency_key`` once, however often it is asked for it."""
     time.sleep(getattr(settings, "STUDY_PLAN_SECONDS", 2.0))
     subject = _SUBJECTS[(number - 1) % len(_SUBJECTS)]
-    return Week(number, f"{course}: {subject} for {student} ({idempotency_key[:6]})", CENTS)
+    text = f"{course}: {subject} for {student} ({idempotency_key[:6]})"
+    return {"number": number, "text": text, "cents": CENTS}

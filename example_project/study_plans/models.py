@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.utils import timezone
 
 if TYPE_CHECKING:
@@ -53,31 +53,13 @@ class Course(models.Model):
         return self.title
 
 
-class Superseded(Exception):
-    """Another attempt writes this plan now."""
-
-
-class StudyPlanManager(models.Manager["StudyPlan"]):
-    """Adds the plan of one generation."""
-
-    def begun(self, reference: str, *, student_id: int, course_id: int, token: int) -> StudyPlan:
-        """The plan that an attempt writes: begun by it, or by one before it that did not end."""
-        given = {"student_id": student_id, "course_id": course_id, "token": token}
-        plan, _ = self.get_or_create(reference=reference, defaults=given)
-        return plan
-
-
 class StudyPlan(models.Model):
-    """One plan. ``reference`` is the same in every attempt at it, ``token`` that of the last one."""
+    """One plan, from the first step of its generation on."""
 
     student = models.ForeignKey(Student, on_delete=models.CASCADE)
     course = models.ForeignKey(Course, on_delete=models.CASCADE)
-    reference = models.CharField(max_length=40, unique=True)
-    token = models.PositiveIntegerField()
     begun_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
-
-    objects = StudyPlanManager()
 
     class Meta:
         ordering = ("-pk",)
@@ -86,24 +68,9 @@ class StudyPlan(models.Model):
     def __str__(self) -> str:
         return f"{self.course} for {self.student}"
 
-    def missing(self) -> list[int]:
-        """The weeks that are not written yet."""
-        written = set(self.week_set.values_list("number", flat=True))
-        return [number for number in range(1, self.course.weeks + 1) if number not in written]
-
-    def keep(self, week: Week, *, token: int, attempt: int) -> None:
-        """Save one week. Raises :class:`Superseded` when a later attempt has saved one: this one is over.
-
-        The comparison locks the plan's row to the end of the transaction, so none can come in between.
-        """
-        with transaction.atomic():
-            mine = StudyPlan.objects.filter(pk=self.pk, token__lte=token)
-            if not mine.update(token=token):
-                raise Superseded
-            PlanWeek.objects.bulk_create(
-                [PlanWeek(plan=self, number=week.number, text=week.text, cents=week.cents, attempt=attempt)],
-                ignore_conflicts=True,
-            )
+    def keep(self, week: Week, *, attempt: int) -> None:
+        """Save one week, and which attempt did."""
+        self.week_set.create(**week, attempt=attempt)
 
     def finish(self) -> None:
         """All weeks are there."""
@@ -111,8 +78,13 @@ class StudyPlan(models.Model):
         self.save(update_fields=["finished_at"])
 
 
+def begin_plan(student_id: int, course_id: int) -> int:
+    """Make an empty plan; its number."""
+    return StudyPlan.objects.create(student_id=student_id, course_id=course_id).pk
+
+
 class PlanWeek(models.Model):
-    """One step of a generation, with what it cost and the attempt that paid for it."""
+    """One week of a plan, with what it cost and the attempt that saved it."""
 
     plan = models.ForeignKey(StudyPlan, on_delete=models.CASCADE, related_name="week_set")
     number = models.PositiveSmallIntegerField()

@@ -1,4 +1,4 @@
-"""The generation of a plan: many paid steps, each kept as soon as it is there."""
+"""The generation of a plan: many paid steps, each taken once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 from django_idempotent_tasks import IdempotentTask
 
 from . import author
-from .models import StudyPlan, Superseded
+from .models import StudyPlan, begin_plan
 
 
 @shared_task(
@@ -29,30 +29,29 @@ from .models import StudyPlan, Superseded
     soft_time_limit=1200,
     time_limit=1260,
 )
-def generate_plan(self: Any, *, school: str, student_id: int, course_id: int) -> dict[str, int] | None:  # noqa: ARG001  the scope
-    """Write what is missing of a plan, week by week.
+def generate_plan(self: Any, *, school: str, student_id: int, course_id: int) -> None:  # noqa: ARG001  the scope
+    """Write a plan, week by week.
 
-    A worker that is killed costs the week that it was at: the next attempt finds the others. A call
-    that was cancelled, or replaced by another attempt, hears of it before the next week.
+    A worker that is killed costs the week that it was at: the next attempt gets the others from the ledger.
+    A call that was cancelled, or replaced by another attempt, ends at its next step.
     """
     work = self.idempotency
-    plan = StudyPlan.objects.begun(
-        work.downstream_key("plan"), student_id=student_id, course_id=course_id, token=work.token
-    )
+    plan = StudyPlan.objects.get(pk=work.step("plan", begin_plan, student_id, course_id))
     course, student = plan.course, plan.student
-    for number in plan.missing():
-        work.progress(number - 1, course.weeks, f"writing week {number}")
-        week = author.write_week(
-            course.title, student.name, number, idempotency_key=work.downstream_key(f"week {number}")
+    for number in range(1, course.weeks + 1):
+        name = f"week {number}"
+        work.progress(number - 1, course.weeks, f"writing {name}")
+        week = work.step(
+            name,
+            author.write_week,
+            course.title,
+            student.name,
+            number,
+            idempotency_key=work.downstream_key(name),
+            external=True,
         )
-        if work.lost:
-            return None
-        try:
-            plan.keep(week, token=work.token, attempt=work.attempt)
-        except Superseded:
-            return None
+        work.step(f"save {name}", plan.keep, week, attempt=work.attempt)
     work.progress(course.weeks, course.weeks, "all weeks are written")
     with work.complete() as done:
         plan.finish()
         done.result = {"plan": plan.pk, "cents": sum(plan.week_set.values_list("cents", flat=True))}
-    return None

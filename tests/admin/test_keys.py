@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -30,6 +31,7 @@ def hostile_key(keys: Keys) -> Claim:
     message = '{"v": 1, "args": ["<script>alert(1)</script>\\u202e"], "kwargs": {}, "options": {}}'
     identity = Identity(uuid4(), HOSTILE, HOSTILE, None)
     claim = keys.claimed(Call(identity, HOSTILE, HOSTILE, message))
+    assert keys.store().keep_step(claim, HOSTILE[:100], value=json.dumps(HOSTILE), elapsed=1.0)
     keys.in_columns(claim, owner=HOSTILE[:80], runner_task_id=HOSTILE, progress=HOSTILE)
     return claim
 

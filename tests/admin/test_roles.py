@@ -20,12 +20,13 @@ from tests.support.keys import Keys
 
 pytestmark = pytest.mark.django_db
 
-#: What a task put into its key, its arguments, its result, its error and its traceback.
-KEY, ARGUMENT, RESULT, ERROR, TRACE = "k3y-value", "argum3nt", "r3sult", "m3ssage", "fram3"
+#: What a task put into its key, its arguments, its result, a step's value, its error and its traceback.
+KEY, ARGUMENT, RESULT, VALUE, ERROR, TRACE = "k3y-value", "argum3nt", "r3sult", "st3p", "m3ssage", "fram3"
 NEEDS = {
     KEY: "view_payload",
     ARGUMENT: "view_payload",
     RESULT: "view_payload",
+    VALUE: "view_payload",
     ERROR: "view_traceback",
     TRACE: "view_traceback",
 }
@@ -41,6 +42,8 @@ def rows(keys: Keys) -> dict[str, list[Any]]:
 
     failure = a_failure(description=ERROR, traceback=TRACE)
     failed, review = keys.claimed(call(1)), keys.claimed(call(2))
+    for claim in (failed, review):
+        assert keys.store().keep_step(claim, "plan", value=f'"{VALUE}"', elapsed=1.0)
     keys.fail(failed, state=State.FAILED, reason=Reason.RETRIES_USED_UP, failure=failure)
     keys.fail(review, state=State.REVIEW, reason=Reason.IN_DOUBT, failure=failure)
     running, done = keys.claimed(call(3)), keys.completed(keys.claimed(call(4)), result=f'"{RESULT}"')

@@ -22,6 +22,7 @@ from tests.crashes.shop import (
     refusing,
     retrying,
     returning,
+    stepping,
     undoing,
 )
 from tests.crashes.stage import Ends, Stage
@@ -99,6 +100,16 @@ def _die_in_the_body(stage: Stage) -> None:
     stage.world.lose_worker()
 
 
+def _die_after_a_step(stage: Stage) -> None:
+    """Let the first attempt end between its steps: the next one finds the value of the first."""
+    stage.call()
+    stage.world.then["stepped"] = die
+    code = stage.world.run_mortal(stage.worker.work)
+    assert code == DEAD
+    stage.world.then.clear()
+    stage.world.lose_worker()
+
+
 def _lose_worker_and_message(stage: Stage) -> None:
     _die_in_the_body(stage)
     stage.world.lose_messages()
@@ -124,6 +135,10 @@ DUPLICATE = Scenario("a refused duplicate", _call_again_meanwhile, _work)
 FAILURE = Scenario(
     "a permanent failure", _call, _work, refusing, State.FAILED, effects=0, errors=("PermanentError",)
 )
+STEPS = Scenario("a first run that takes steps", _call, _work, stepping, effects=2)
+STEPS_AGAIN = Scenario(
+    "a takeover that takes steps", _die_after_a_step, _work_after_the_lease, stepping, effects=2
+)
 SWEEP = Scenario("a sweep", _lose_worker_and_message, _sweep_after_the_lease)
 
 ATOMIC = Scenario("an atomic run", _call, _work, committing)
@@ -142,7 +157,18 @@ ATOMIC_FAILURE = Scenario(
     errors=("PermanentError",),
 )
 
-LEASED_SCENARIOS = (COMPLETION, RETURN, RETRY, TAKEOVER, REPLAY, DUPLICATE, FAILURE, SWEEP)
+LEASED_SCENARIOS = (
+    COMPLETION,
+    RETURN,
+    RETRY,
+    TAKEOVER,
+    REPLAY,
+    DUPLICATE,
+    FAILURE,
+    STEPS,
+    STEPS_AGAIN,
+    SWEEP,
+)
 ATOMIC_SCENARIOS = (ATOMIC, ATOMIC_AGAIN, ATOMIC_RETRY, ATOMIC_REPLAY, ATOMIC_FAILURE)
 SCENARIOS = LEASED_SCENARIOS + ATOMIC_SCENARIOS
 

@@ -118,6 +118,17 @@ def refusing(self: Any, key: str) -> NoReturn:
     raise PermanentError("no")
 
 
+@guarded()
+def stepping(self: Any, key: str) -> dict[str, Any]:
+    """Take two steps that write an effect each and one outside the database; the return value completes."""
+    charge(self, key)
+    take = self.idempotency.step
+    take("first", write_effect, self, key)
+    self.app.world.tell("stepped", key=key)
+    asked = take("ask", self.idempotency.downstream_key, "ask", external=True)
+    return {"asked": asked, **take("second", write_effect, self, key)}
+
+
 @guarded(mode="atomic")
 def committing(self: Any, key: str) -> dict[str, Any]:
     """Charge, and write an effect in the transaction that completes the key."""
@@ -143,7 +154,7 @@ def undoing(self: Any, key: str) -> NoReturn:
     raise PermanentError("no")
 
 
-TASKS = (completing, returning, retrying, refusing, committing, recommitting, undoing)
+TASKS = (completing, returning, retrying, refusing, stepping, committing, recommitting, undoing)
 
 
 class Worker:

@@ -71,6 +71,8 @@ class World:
     started: list[dict[str, Any]] = field(default_factory=list)
     #: The completions that bodies have seen.
     completed: list[dict[str, Any]] = field(default_factory=list)
+    #: The steps that bodies have seen the end of.
+    stepped: list[dict[str, Any]] = field(default_factory=list)
     #: How Celery took each delivery: the class of its error, if any, and whether the process ends by it.
     ended: list[dict[str, Any]] = field(default_factory=list)
     #: What a process had to say to the test itself.

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from example_project.study_plans import author
-from example_project.study_plans.models import Course, School, Student, StudyPlan, Superseded
+from example_project.study_plans.models import Course, School, Student, StudyPlan
 from tests.support.ledger.quick import EVERY_APP
 from tests.support.post import only_row
 
@@ -193,17 +193,6 @@ def test_only_the_job_that_was_seen_is_cancelled(desk: Desk) -> None:
     assert only_row().state == State.CANCELLED
     assert desk.click().status_code == 302
     assert only_row().state == State.PENDING
-
-
-def test_an_attempt_that_was_overtaken_saves_nothing_any_more(desk: Desk) -> None:
-    ids = desk.page.split("/")
-    names = {"student_id": int(ids[3]), "course_id": int(ids[4])}
-    late = StudyPlan.objects.begun("r", **names, token=1)
-    StudyPlan.objects.begun("r", **names, token=2).keep(author.Week(1, "new", 12), token=2, attempt=2)
-    with pytest.raises(Superseded):
-        late.keep(author.Week(2, "late", 12), token=1, attempt=1)
-    assert list(late.week_set.values_list("number", "text")) == [(1, "new")]
-    assert late.missing() == [2, 3]
 
 
 def test_an_administrator_without_schools_makes_some_to_try_and_nobody_else_does() -> None:

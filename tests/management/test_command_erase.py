@@ -12,7 +12,7 @@ from django.urls import reverse
 from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.management.upkeep import erase
-from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Step
 from django_idempotent_tasks.states import State
 from tests.management.test_command_cancel import WHY
 from tests.support.keys import Keys, both, facts, idem
@@ -27,12 +27,15 @@ def of(scope: str | None, task_id: str = "A") -> Call:
 
 def furnish(keys: Keys, scope: str | None) -> None:
     """One key of every end, one of every life, one that a later call took, and duplicates of two."""
-    keys.completed(keys.claimed(of(scope)))
+    stepping = keys.claimed(of(scope))
+    assert keys.store().keep_step(stepping, "plan", value="1", elapsed=1.0)
+    keys.completed(stepping)
     keys.failed(keys.claimed(of(scope)))
     keys.cancelled(keys.claimed(of(scope)))
     assert keys.fail(keys.claimed(of(scope)), state=State.REVIEW)
     keys.reserved(of(scope))
     running = keys.claimed(of(scope))
+    assert keys.store().keep_step(running, "plan", value="1", elapsed=1.0)
     again = keys.claimed_anew(
         Call(keys.completed(keys.claimed(of(scope)), retention=0).call.identity, "shop.charge", "B", None)
     )
@@ -61,6 +64,7 @@ def test_without_yes_it_tells_what_it_would_delete_and_keep(keys: Keys) -> None:
         "failed": 1,
         "cancelled": 1,
         "answered": 1,
+        "steps": 1,
         "duplicates": 1,
         "failed_jobs": 1,
     }
@@ -85,12 +89,14 @@ def test_it_deletes_a_tenant_s_finished_keys_at_any_age_and_nobody_else_s(
         "failed": 1,
         "cancelled": 1,
         "answered": 1,
+        "steps": 1,
         "duplicates": 1,
         "failed_jobs": 1,
     }
     failed = FailedJob.objects.using(keys.alias).filter(scope="acme")
     assert [job.state for job in failed] == [State.REVIEW], "that of the key that is kept"
     assert everything(keys, "acme") == ({"PENDING": 1, "RUNNING": 1, "REVIEW": 1}, 1, len(others))
+    assert Step.objects.using(keys.alias).count() == 1 + 2 * len(others), "those of live keys, and of others"
     assert [everything(keys, scope)[:2] for scope in others] == before
 
 

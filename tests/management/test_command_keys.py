@@ -222,3 +222,19 @@ def test_how_far_a_body_is_is_told(keys: Keys) -> None:
     code, text = idem("keys", "show", claim.digest, "--database", keys.alias)
     assert "progress: 3 of 5 (60%): x\\x1b[2Jy" in text
     assert code == 0
+
+
+@both
+def test_the_steps_of_a_key_are_told_and_their_values_with_payload_only(keys: Keys) -> None:
+    claim = keys.claimed()
+    assert keys.store().keep_step(claim, "plan", value='{"note": "x\\u001b[2Jy"}', elapsed=2.5)
+    assert keys.store().keep_step(claim, "ask", value=None, elapsed=0.0)
+    plan, ask = facts(keys, "keys", "show", claim.digest)[1]["steps"]
+    assert plan == {"name": "plan", "attempt": 1, "seconds": 2.5}
+    assert (ask["name"], abs(ask["seconds"]) < 0.1) == ("ask", True)
+    told = facts(keys, "keys", "show", claim.digest, "--payload")[1]["steps"]
+    assert [step["value"] for step in told] == [{"note": "x\x1b[2Jy"}, None]
+    text = idem("keys", "show", claim.digest, "--database", keys.alias)[1]
+    assert ("plan: attempt 1, 2.5 s" in text, "note" in text) == (True, False)
+    text = idem("keys", "show", claim.digest, "--payload", "--database", keys.alias)[1]
+    assert '{"note": "x\\u001b[2Jy"}' in text

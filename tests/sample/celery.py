@@ -14,7 +14,17 @@ app = Celery(
     set_as_current=False,
     include=[
         f"tests.sample.{name}"
-        for name in ("tasks", "endings", "death", "reserving", "atomic", "failures", "periodic", "leaving")
+        for name in (
+            "tasks",
+            "endings",
+            "death",
+            "reserving",
+            "atomic",
+            "failures",
+            "periodic",
+            "leaving",
+            "stepping",
+        )
     ],
 )
 app.config_from_object("tests.sample.celery_config")

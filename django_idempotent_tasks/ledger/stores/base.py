@@ -220,6 +220,17 @@ class LedgerStore(Upkeep, ManyCalls):
         """
 
     @abstractmethod
+    def keep_step(self, claim: Claim, name: str, *, value: str | None, elapsed: float) -> bool:
+        """Keep the value of a step that took ``elapsed`` seconds; False when the claim has lost its key.
+
+        In an open transaction nobody takes the key over before its end. A name is kept once a generation.
+        """
+
+    @abstractmethod
+    def step_values(self, claim: Claim) -> dict[str, str | None]:
+        """The kept values of the claim's generation, by the names of their steps."""
+
+    @abstractmethod
     def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
         """FAILED or REVIEW to PENDING, to be sent now as ``message``: same call, attempts and crashes from 0.
 

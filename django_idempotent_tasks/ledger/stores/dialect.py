@@ -19,6 +19,7 @@ from ...models import (
     IdempotencyKey,
     Leader,
     RedriveOperation,
+    Step,
 )
 from . import clock
 from .statements import CRASH_WAIT, DIED, DOUBTED, INTERRUPTED
@@ -59,6 +60,8 @@ class Dialect(ABC):
     bounded = "1 = 1"
     #: Locks what a query finds and passes over what others have locked.
     skip_locked = "FOR UPDATE SKIP LOCKED"
+    #: Locks what a query finds until the transaction ends, and waits for who has it.
+    locked = "FOR UPDATE"
 
     @abstractmethod
     def now(self) -> str:
@@ -67,6 +70,10 @@ class Dialect(ABC):
     @abstractmethod
     def after(self, seconds: str) -> str:
         """The statement's time plus an SQL expression in seconds."""
+
+    def ago(self, seconds: str) -> str:
+        """The statement's time less an SQL expression in seconds, which may have a fraction."""
+        return self.after(f"-{seconds}")
 
     @abstractmethod
     def until(self, column: str) -> str:
@@ -107,6 +114,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         redrive=dialect.table(RedriveOperation),
         cursor=dialect.table(BeatCursor),
         leader=dialect.table(Leader),
+        step=dialect.table(Step),
         now=dialect.now(),
         after=_After(dialect),
         before=_Before(dialect),
@@ -116,6 +124,8 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         size=dialect.size,
         bounded=dialect.bounded,
         skip_locked=dialect.skip_locked,
+        locked=dialect.locked,
+        elapsed_ago=dialect.ago("%(elapsed)s"),
         doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),
         after_crash_republish=dialect.after(f"%(republish)s + {CRASH_WAIT}"),

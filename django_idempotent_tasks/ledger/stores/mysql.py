@@ -27,6 +27,7 @@ from .reading import Parameters, Row
 from .redrives import Redrives
 from .session import IS_OPEN
 from .sql import SqlStore
+from .steps import FORGET, Steps
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -50,6 +51,7 @@ class MysqlStore(
     Cursors,
     Cancelling,
     Messages,
+    Steps,
     SqlStore,
 ):
     """The store of MariaDB and MySQL."""
@@ -153,6 +155,7 @@ class MysqlStore(
             if not self._rows(words.LOCK_FINISHED, parameters):
                 return False
             self._count(words.REMEMBER, parameters)
+            self._count(FORGET, parameters)
             return self._count(template, parameters) == 1
 
     def _granted(self, parameters: Parameters) -> Row | None:

@@ -70,7 +70,7 @@ SWEPT = f"SELECT {_doubled(statements.SWEPT)} FROM {{{{key}}}} k WHERE k.digest 
 
 # The order of the join does here what the hint alone does above.
 DELETE = """
-DELETE gone FROM (SELECT {picked}) AS p STRAIGHT_JOIN {table} AS gone FORCE INDEX (PRIMARY)
+DELETE gone FROM (SELECT {picked}) AS p STRAIGHT_JOIN {table} AS gone FORCE INDEX ({by})
     ON gone.{column} = p.picked
 """
 

@@ -22,7 +22,9 @@ class MysqlSweeps(LockedWrites):
     def prune(self, state: State, *, bite: int) -> int:
         select = f"{statements.PRUNABLE} FOR UPDATE SKIP LOCKED"
         with self._in_transaction():
-            return self._delete("{key}", "digest", self._column(select, {"state": int(state), "bite": bite}))
+            digests = self._column(select, {"state": int(state), "bite": bite})
+            self._delete("{step}", "digest", digests, by="idem_step_once")
+            return self._delete("{key}", "digest", digests)
 
     def prune_answered(self, *, bite: int) -> int:
         with self._in_transaction():
@@ -46,13 +48,13 @@ class MysqlSweeps(LockedWrites):
             unmoved = self._column(words.UNMOVED.replace("GONE", names), listed | {"keep": keep})
             return self._delete("{cursor}", "periodic_task_id", unmoved)
 
-    def _delete(self, table: str, column: str, keys: Sequence[object]) -> int:
-        """Delete rows that are locked already, and touch no other row."""
+    def _delete(self, table: str, column: str, keys: Sequence[object], *, by: str = "PRIMARY") -> int:
+        """Delete rows that are locked already, found by an index, and touch no other row."""
         if not keys:
             return 0
         parameters: Parameters = {f"g{i}": key for i, key in enumerate(keys)}
         picked = " UNION ALL SELECT ".join(f"%({name})s AS picked" for name in parameters)
-        self._count(words.DELETE.format(table=table, column=column, picked=picked), parameters)
+        self._count(words.DELETE.format(table=table, column=column, picked=picked, by=by), parameters)
         return len(keys)
 
     def sweep(

@@ -32,6 +32,7 @@ from .postgresql_many import PostgresMany
 from .reading import Parameters, Row, due
 from .redrives import Redrives
 from .sql import SqlStore
+from .steps import Steps
 from .upkeep import LONGEST
 
 _INTRANS, _INERROR = 2, 3
@@ -69,7 +70,17 @@ class PostgresDialect(Dialect):
 
 
 class PostgresStore(
-    PostgresMany, AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Messages, SqlStore
+    PostgresMany,
+    AtomicClaims,
+    Failures,
+    Decisions,
+    Redrives,
+    Hours,
+    Cursors,
+    Cancelling,
+    Messages,
+    Steps,
+    SqlStore,
 ):
     """The first-class store."""
 
@@ -144,7 +155,7 @@ class PostgresStore(
         return self._count(words.cancel(which), parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
-        return self._count(words.PRUNE, {"state": int(state), "bite": bite})
+        return int(self._one(words.PRUNE, {"state": int(state), "bite": bite})[0])
 
     def renew(self, held: Sequence[Claim]) -> set[UUID]:
         parameters: Parameters = {

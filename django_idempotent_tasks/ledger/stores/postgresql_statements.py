@@ -5,11 +5,12 @@ from __future__ import annotations
 from ...states import State
 from . import claiming, statements
 from .atomic import ATOMIC_ANEW
+from .steps import OTHER_WORK
 
 # The call that was accepted and the one that had taken it over are both answered later.
 _REPLACE = """
 WITH old AS (
-  SELECT digest, task_id, runner_task_id, generation, state, reason, result,
+  SELECT digest, task_id, runner_task_id, generation, state, reason, result, fingerprint,
          finished_at + make_interval(secs => %(window)s) AS due_at
     FROM {key} WHERE FINISHED
 ), past AS (
@@ -18,6 +19,8 @@ WITH old AS (
     FROM old, LATERAL (VALUES (old.task_id), (old.runner_task_id)) AS replaced(task_id)
    WHERE replaced.task_id IS NOT NULL AND due_at > {now}
   ON CONFLICT (task_id, digest) DO NOTHING
+), forgotten AS (
+  DELETE FROM {step} WHERE digest = %(digest)s AND EXISTS (SELECT 1 FROM old WHERE OTHER_WORK)
 )
 UPDATE {key} k ANEW FROM old WHERE k.digest = old.digest
 RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
@@ -26,7 +29,8 @@ RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
 
 def _replace(anew: str, *, lock: str) -> str:
     """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
-    return _REPLACE.replace("FINISHED", f"{claiming.FINISHED} {lock}").replace("ANEW", anew)
+    found = _REPLACE.replace("FINISHED", f"{claiming.FINISHED} {lock}").replace("ANEW", anew)
+    return found.replace("OTHER_WORK", OTHER_WORK.replace("k.", "old."))
 
 
 CLAIM_FINISHED = _replace(claiming.ANEW, lock="FOR UPDATE")
@@ -59,7 +63,11 @@ def cancel(which: str) -> str:
 
 
 PRUNE = f"""
-DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
+WITH gone AS (
+  DELETE FROM {{key}} WHERE digest = ANY (ARRAY({statements.PRUNABLE} FOR UPDATE SKIP LOCKED))
+  RETURNING digest
+), steps AS (DELETE FROM {{step}} WHERE digest IN (SELECT digest FROM gone))
+SELECT count(*) FROM gone
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -24,6 +25,7 @@ from .messages import Messages
 from .reading import Parameters, Row, due
 from .redrives import Redrives
 from .sql import SqlStore
+from .steps import FORGET, Steps
 from .upkeep import LONGEST
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
@@ -64,7 +66,8 @@ UPDATE {{key}} SET open_at = RENEWED, due_at = RENEWED
  WHERE state = {State.RUNNING} AND (digest, token, owner) IN (VALUES HELD) RETURNING digest
 """
 
-PRUNE = f"DELETE FROM {{key}} WHERE digest IN ({statements.PRUNABLE})"
+PRUNE = f"DELETE FROM {{key}} WHERE digest IN ({statements.PRUNABLE}) RETURNING digest"
+OF_THE_PRUNED = "DELETE FROM {step} WHERE digest IN (SELECT value FROM json_each(%(digests)s))"
 
 
 def _due_in(state: State) -> str:
@@ -106,7 +109,7 @@ class SqliteDialect(Dialect):
     unheld = "1"
     same = "IS"
     size = "length(CAST(message AS BLOB))"  # octet_length() is of 3.43
-    skip_locked = ""
+    skip_locked = locked = ""
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
@@ -114,6 +117,10 @@ class SqliteDialect(Dialect):
     def after(self, seconds: str) -> str:
         shift = f"'{clock.offset():+d} seconds'"
         return f"strftime({FORMAT}, 'now', {shift}, printf('%%+d seconds', {seconds}))"
+
+    def ago(self, seconds: str) -> str:
+        shift = f"'{clock.offset():+d} seconds'"
+        return f"strftime({FORMAT}, 'now', {shift}, printf('-%%.3f seconds', {seconds}))"
 
     def until(self, column: str) -> str:
         # Days as a float are good to a tenth of a millisecond; times are stored in whole ones.
@@ -124,7 +131,7 @@ class SqliteDialect(Dialect):
 
 
 class SqliteStore(
-    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Many, Messages, SqlStore
+    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Many, Messages, Steps, SqlStore
 ):
     """The store for development and small sites."""
 
@@ -132,17 +139,22 @@ class SqliteStore(
 
     def _claim_finished(self, parameters: Parameters) -> Row | None:
         with self._write():
-            self._count(REMEMBER, parameters)
+            self._remember(parameters)
             return self._row(CLAIM_FINISHED, parameters)
 
     def _reserve_finished(self, parameters: Parameters) -> Row | None:
         with self._write():
-            self._count(REMEMBER, parameters)
+            self._remember(parameters)
             return self._row(RESERVE_FINISHED, parameters)
 
     def _atomic_finished(self, parameters: Parameters) -> Row | None:
-        self._count(REMEMBER, parameters)
+        self._remember(parameters)
         return self._row(ATOMIC_FINISHED, parameters)
+
+    def _remember(self, parameters: Parameters) -> None:
+        """Remember the replaced call, and forget its steps where they are not those of the new work."""
+        self._count(REMEMBER, parameters)
+        self._count(FORGET, parameters)
 
     def _hold(self, call: Call) -> bool:  # noqa: ARG002  the whole database is held
         self._count(WRITE_FIRST, {})
@@ -156,7 +168,11 @@ class SqliteStore(
         return self._count(f"{statements.CANCEL} WHERE {which}", parameters)
 
     def prune(self, state: State, *, bite: int) -> int:
-        return self._count(PRUNE, {"state": int(state), "bite": bite})
+        with self._write():
+            pruned = [digest for (digest,) in self._rows(PRUNE, {"state": int(state), "bite": bite})]
+            if pruned:
+                self._count(OF_THE_PRUNED, {"digests": json.dumps(pruned)})
+            return len(pruned)
 
     @contextmanager
     def _write(self) -> Iterator[None]:

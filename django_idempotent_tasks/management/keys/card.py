@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from ...identity.text import harmless
 from ...ledger.encoding import decode_error
 from ...ledger.moments import exact
 from ...ledger.progress import decode_progress, progress_words
+from ...ledger.rows import steps_of
 from ...messages.message import pretty
 from ...messages.unreadable import Unreadable, parsed
-from ...models import IdempotencyKey
+from ...models import IdempotencyKey, Step
 from ...operations.redaction import call_of, call_text
 from ...operations.sentences import what_next
 from ...operations.text import since, span
@@ -35,7 +39,7 @@ def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
 
 
 def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, object]:
-    """All facts of a key; its arguments and its result only with ``payload``."""
+    """All facts of a key; its arguments, its result and its steps' values only with ``payload``."""
     state = State(row.state)
     held = state is State.RUNNING
     facts = brief(row, now) | {
@@ -47,6 +51,7 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
         "lease_left_seconds": _left(row, now) if held else None,
         "inside_external": row.in_external,
         "progress": decode_progress(row.progress),
+        "steps": [_step(step, payload=payload) for step in steps_of(row, values=payload)],
         "started": row.started_at,
         "finished": row.finished_at if state in FINISHED else None,
         "signature": row.signature,
@@ -75,7 +80,7 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
         shown["lease"] = f"{span(left)} left" if left > 0 else f"over for {span(-left)}"
     progress = decode_progress(row.progress)
     shown["progress"] = None if progress is None else progress_words(progress)
-    for name in ("age_seconds", "next"):
+    for name in ("age_seconds", "next", "steps"):
         del shown[name]
     payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}
     lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _is_shown(value)]
@@ -85,7 +90,22 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
     }
     for name in payload:
         lines += [f"{name}:", *(f"  {harmless(line)}" for line in texts[name].splitlines())]
-    return [*lines, f"next: {facts['next']}"]
+    return [*lines, *_step_lines(facts["steps"]), f"next: {facts['next']}"]
+
+
+def _step(step: Step, *, payload: bool) -> dict[str, object]:
+    seconds = (exact(step.finished_at) - exact(step.started_at)).total_seconds()
+    told: dict[str, object] = {"name": step.name, "attempt": step.attempt, "seconds": round(seconds, 3)}
+    return told | ({"value": _parsed(step.value)} if payload else {})
+
+
+def _step_lines(steps: Any) -> Iterator[str]:
+    if steps:
+        yield "steps:"
+    for step in steps:
+        yield f"  {harmless(step['name'])}: attempt {step['attempt']}, {step['seconds']} s"
+        if "value" in step:
+            yield f"    {harmless(json.dumps(step['value'], default=str))}"
 
 
 def _left(row: IdempotencyKey, now: datetime) -> float | None:

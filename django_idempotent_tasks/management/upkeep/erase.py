@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ...ledger.stores import LedgerStore
-from ...models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey
+from ...models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Step
 from ...states import PRUNED, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 
@@ -79,18 +79,19 @@ def _bites(alias: str, scope: str, *, size: int, yes: bool) -> Iterator[_Bite]:
 
 
 def _keys(alias: str, states: dict[UUID, State], digests: Sequence[UUID], *, yes: bool) -> _Bite:
-    """Delete these keys and the answers of their earlier calls, but no key that has moved on meanwhile."""
+    """Delete these keys with their steps and earlier answers, but no key that has moved on meanwhile."""
     keys = IdempotencyKey.objects.using(alias).filter(digest__in=digests)
     answers = _of_finished(AnsweredCall.objects.using(alias).filter(digest__in=digests))
+    steps = _of_finished(Step.objects.using(alias).filter(digest__in=digests))
     if not yes:
-        return _Bite(_counted(states, digests) + Counter(answered=answers.count()))
+        return _Bite(_counted(states, digests) + Counter(answered=answers.count(), steps=steps.count()))
     with transaction.atomic(using=alias):
         keys.filter(state__in=PRUNED).delete()
-        answered = answers.delete()[0]
+        beside = Counter(answered=answers.delete()[0], steps=steps.delete()[0])
         left = dict(keys.values_list("digest", "state"))
     gone = [digest for digest in digests if digest not in left]
     moved_on = Counter(State(state).name.lower() for state in left.values())
-    return _Bite(_counted(states, gone) + Counter(answered=answered), moved_on)
+    return _Bite(_counted(states, gone) + beside, moved_on)
 
 
 def _of_finished(rows: QuerySet[Any]) -> QuerySet[Any]:

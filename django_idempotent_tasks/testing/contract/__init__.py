@@ -22,6 +22,7 @@ from .reserving_many import ManyAtOnce, ManyReservations
 from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
+from .steps import ForgottenSteps
 from .sweeping import Bites, FreedLeases, SentAgain
 from .telling import Progress
 from .text import Text
@@ -57,6 +58,7 @@ class StoreContract(
     PlainFailures,
     Renewals,
     Progress,
+    ForgottenSteps,
     FreedLeases,
     SentAgain,
     Bites,

@@ -125,6 +125,8 @@ class TestStatements(Ledgers):
     def test_each_other_verb_is_one_statement(self) -> None:
         claims = [self.claimed() for _ in range(6)]
         work: list[Work] = [
+            lambda store: store.keep_step(claims[0], "plan", value="1", elapsed=1.0),
+            lambda store: store.step_values(claims[0]),
             lambda _: self.complete(claims[0]),
             lambda _: self.retry(claims[1]),
             lambda store: store.renew(claims),

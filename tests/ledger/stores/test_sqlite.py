@@ -81,6 +81,7 @@ class TestStatements(Ledgers):
             "SELECT",
             "BEGIN",
             "INSERT",
+            "DELETE",
             "UPDATE",
             "COMMIT",
         ]

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.models import IdempotencyKey, Step
 from django_idempotent_tasks.states import State
 from tests.sending.http.conftest import Visitor
 from tests.support.ledger.quick import EVERY_APP
@@ -114,6 +114,19 @@ def test_how_far_a_job_is_is_told_to_whoever_asks_and_to_a_second_click(ann: Vis
     IdempotencyKey.objects.update(state=State.RUNNING, progress=text)
     for document in (ann.get(url).json(), ann.submit().json()["job"]):
         assert document["progress"] == {"done": 3, "total": 5, "note": "week <3>"}
+
+
+def test_the_steps_of_a_job_are_told_by_name_and_without_their_values(ann: Visitor) -> None:
+    url = ann.submit()["Location"]
+    assert ann.get(url).json()["steps"] == []
+    IdempotencyKey.objects.update(state=State.RUNNING, owner="w:1:a", attempts=1)
+    row = IdempotencyKey.objects.get()
+    moment = row.created_at
+    named = {"digest": row.digest, "token": 1, "attempt": 1, "started_at": moment, "finished_at": moment}
+    Step.objects.create(**named, generation=row.generation, name="plan", value='"secret"')
+    Step.objects.create(**named, generation=row.generation + 1, name="of other work", value=None)
+    assert ann.get(url).json()["steps"] == [{"name": "plan", "state": "done"}]
+    assert "secret" not in ann.get(url).content.decode()
 
 
 def test_under_asgi_two_clicks_at_once_are_one_job_that_is_followed_and_cancelled(ann: Visitor) -> None:

@@ -44,6 +44,10 @@ INSERT INTO django_idempotent_tasks_leader (name, holder, token, since, expires_
 {numbers} SELECT 'L' || n, 'H' || n, 1, '2020-01-01 00:00:00', '2020-01-01 00:00:00' FROM numbers
 """
 
+STEPS = """
+INSERT INTO django_idempotent_tasks_step (digest, generation, name, token, attempt, started_at, finished_at)
+{numbers} SELECT {digest}, 1, 'S' || n, 1, 1, '2020-01-01 00:00:00', '2020-01-01 00:00:00' FROM numbers
+"""
 
 HOURLY = """
 INSERT INTO django_idempotent_tasks_hourlycount (hour, task, created, succeeded, failed, duplicates, crashes)
@@ -56,7 +60,7 @@ def fill(alias: str) -> None:
     connection = connections[alias]
     digest = DIGESTS[connection.vendor]
     with connection.cursor() as cursor:
-        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS, HOURLY):
+        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS, STEPS, HOURLY):
             cursor.execute(rows.format(numbers=NUMBERS, digest=digest, true="true", false="false"))
         cursor.execute("ANALYZE")
 

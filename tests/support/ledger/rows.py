@@ -18,6 +18,7 @@ from django_idempotent_tasks.models import (
     IdempotencyKey,
     Leader,
     RedriveOperation,
+    Step,
 )
 from django_idempotent_tasks.states import State
 from tests.sample.models import Effect
@@ -114,7 +115,15 @@ class Rows:
 
     def clear(self) -> None:
         """Delete everything but the leader."""
-        for model in (IdempotencyKey, AnsweredCall, DuplicateAttempt, FailedJob, RedriveOperation, Effect):
+        for model in (
+            IdempotencyKey,
+            AnsweredCall,
+            DuplicateAttempt,
+            FailedJob,
+            RedriveOperation,
+            Step,
+            Effect,
+        ):
             model._default_manager.using(self.alias).all().delete()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from tests.ledger.stores.mutants.mistakes.reserving import (
     SENT,
 )
 from tests.ledger.stores.mutants.mistakes.settling import DEAD_OWNERS, SETTLEMENTS
+from tests.ledger.stores.mutants.mistakes.stepping import STEPS, STEPS_POSTGRESQL
 from tests.ledger.stores.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.ledger.stores.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
 from tests.ledger.stores.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
@@ -45,6 +46,7 @@ BOTH = [
     *INTERVENTIONS,
     *SWEEPS,
     *PRUNES,
+    *STEPS,
     *DUTIES,
     *ATOMIC_CLAIMS,
     *ATOMIC_TAKEOVERS,
@@ -54,6 +56,6 @@ BOTH = [
     *TAKEN_BACK,
 ]
 
-POSTGRESQL = [*POSTGRESQL_ALONE, *MANY_AS_ARRAYS, *ATOMIC_POSTGRESQL]
+POSTGRESQL = [*POSTGRESQL_ALONE, *MANY_AS_ARRAYS, *ATOMIC_POSTGRESQL, *STEPS_POSTGRESQL]
 
 SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]

@@ -1,0 +1,36 @@
+"""The values of steps in SQL: kept by the owner of their key only, deleted with the work that they are of."""
+
+from __future__ import annotations
+
+from ...states import State
+from ..values import Claim
+from . import claiming, statements
+from .sql import SqlStore
+
+#: The lock on the key's row: who takes the key over waits for the end of this transaction, or is seen here.
+KEEP = f"""
+INSERT INTO {{step}} (digest, generation, name, token, attempt, started_at, finished_at, value)
+SELECT k.digest, k.generation, %(name)s, k.token, k.attempts, {{elapsed_ago}}, {{now}}, %(value)s
+  FROM {{key}} k WHERE {statements.OWNED} {{locked}}
+"""
+
+VALUES = "SELECT name, value FROM {step} WHERE digest = %(digest)s AND generation = %(generation)s"
+
+#: Whether what takes a finished key does other work: a new generation, or other arguments in the same one.
+OTHER_WORK = f"(k.state = {State.SUCCEEDED} OR k.fingerprint <> CAST(%(fingerprint)s AS {{uuid}}))"
+
+FORGET = f"""
+DELETE FROM {{step}} WHERE digest = %(digest)s
+   AND EXISTS (SELECT 1 FROM {{key}} k WHERE {claiming.FINISHED} AND {OTHER_WORK})
+"""
+
+
+class Steps(SqlStore):
+    """Adds what is kept of steps."""
+
+    def keep_step(self, claim: Claim, name: str, *, value: str | None, elapsed: float) -> bool:
+        return self._settle(KEEP, claim, name=name, value=value, elapsed=max(elapsed, 0.0))
+
+    def step_values(self, claim: Claim) -> dict[str, str | None]:
+        named = {"digest": self.dialect.uuid(claim.digest), "generation": claim.grant.generation}
+        return dict(self._rows(VALUES, named))
