@@ -1,4 +1,4 @@
-"""Names and values of steps: what could not be kept, or given to a later attempt, is refused beforehand."""
+"""Checks names and values of steps before they are kept, and encodes and decodes the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepts many calls at once: their rows in one transaction, their messages in bulk after its commit.
+"""Reserves many calls at once: their rows in one transaction, their messages in bulk after its commit.
 
 In memory are the calls of one bite, and of all calls what ``submit_many`` returns and the digest of each key
 whose message is to be sent: the messages are read from the ledger again after the commit.

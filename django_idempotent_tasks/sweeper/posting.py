@@ -31,7 +31,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 BUDGET = 8 * 1024 * 1024
 #: Messages that one statement reads, and that one flush sends: when a broker falls silent, nobody knows
 #: which of those have arrived, and all are sent again.
-FLOCK, FLUSH = 200, 50
+AT_ONCE, FLUSH = 200, 50
 #: How often a message that went out is left alone while its queue is not empty.
 HELD = 3
 #: Seconds after which a bite sends no more: forks wait for its end, and the leader's lease goes on.
@@ -52,21 +52,20 @@ def post(rows: list[Due], app: Celery, store: LedgerStore, budget: Bite) -> Post
     if not rows:
         return Posted()
     try:
-        office = _Post(app, store, budget)
+        poster = _Post(app, store, budget)
     except Exception as error:  # noqa: BLE001  every transport has its own errors
         logger.warning("The sweeper has no broker (%r); %d rows wait", error, len(rows))
         return Posted(rows)
     try:
-        return office.send(rows)
+        return poster.send(rows)
     finally:
-        office.close()
+        poster.close()
 
 
 class _Post:
     """Sends the rows of one bite on one connection of its own; one bad row never stops the others.
 
-    A broker that is away or silent does: what is left waits for the next sweep, and forks for no more
-    than that.
+    A broker that is away or silent stops them all: the rest waits for the next sweep.
     """
 
     def __init__(self, app: Celery, store: LedgerStore, budget: Bite) -> None:
@@ -85,7 +84,7 @@ class _Post:
         """Send what the time allows. Raises what the database raises."""
         rest = deque(rows)
         while rest and not self._is_late:
-            self._send_flock(self._flock(rest))
+            self._send_some(self._next(rest))
         self.done.left.extend(rest)
         return self.done
 
@@ -99,18 +98,18 @@ class _Post:
         with suppress(Exception):
             self.connection.release()
 
-    def _flock(self, rest: deque[Due]) -> list[Due]:
+    def _next(self, rest: deque[Due]) -> list[Due]:
         """Take the next rows whose messages fit into the budget; a single one is taken whatever its size."""
         taken: list[Due] = []
         size = 0
-        while rest and len(taken) < FLOCK:
+        while rest and len(taken) < AT_ONCE:
             size += rest[0].size or 0
             if taken and size > self.budget.size:
                 break
             taken.append(rest.popleft())
         return taken
 
-    def _send_flock(self, rows: list[Due]) -> None:
+    def _send_some(self, rows: list[Due]) -> None:
         texts = self._texts(rows)
         for row in rows if texts else ():
             text = texts.pop(row.digest, None)
@@ -168,7 +167,7 @@ class _Post:
             self._failed(row, error)
 
     def _publish(self, row: Due, message: Message) -> None:
-        """Publish it, unless one most likely waits."""
+        """Publish a message, unless an earlier one most likely waits in its queue still."""
         self._connect()
         if not self._waits(row, message):
             self.bulk.publish(row, message)
@@ -179,7 +178,7 @@ class _Post:
             self._settle()
 
     def _settle(self) -> None:
-        """Let out what was published, and note what is with the broker as far as one can know."""
+        """Flush the published messages to the broker, and note which of them it has taken."""
         answers = list(self.bulk.flush())
         failed = {row.digest: (row, error) for row, error in answers if error is not None}
         self.done.sent += len(answers) - len(failed)
@@ -191,7 +190,7 @@ class _Post:
             self._failed(row, error)
 
     def _failed(self, row: Due, error: Exception) -> None:
-        """A row that hurts waits longer after each look; what the broker did not take, until the next."""
+        """Leave a row that the broker did not take to the next sweep; others wait longer after each look."""
         fault = fault_of(error, self.connection, is_in_use=True)
         if fault in {Fault.BROKER, Fault.REFUSED}:
             logger.warning("%s was not sent again: %r", row.task, error)
@@ -203,7 +202,7 @@ class _Post:
             logger.error("%s cannot be sent now: %r; it is looked at less and less often", row.task, error)
 
     def _refused(self, row: Due, error: Exception) -> None:
-        """A message that no broker was asked about: looked at less and less often, and then given up.
+        """Count a look at a message that cannot be read or sent; after ``LOOKS`` it becomes a dead letter.
 
         Another version, which perhaps runs beside this one, may be able to read or send it.
         """
@@ -227,7 +226,7 @@ class _Post:
         collapse(self.connection)
 
     def _expired(self, row: Due, message: Message) -> bool:
-        """A broker may drop an expired message without a word, and the key would be sent for ever."""
+        """End the key of an expired message, which the broker may drop silently, again after each sweep."""
         task_id = str(message.options.get("task_id"))
         return self.store.expire(row.digest, task_id=task_id, window=settings().redelivery_window)
 

@@ -1,4 +1,4 @@
-"""Where the ledger lives: the store of the configured database, by its vendor."""
+"""Holds the SQL of the ledger, and chooses the store of the configured database by its vendor."""
 
 from __future__ import annotations
 

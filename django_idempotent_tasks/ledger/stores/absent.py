@@ -1,4 +1,4 @@
-"""A ledger whose tables are missing or refused: the database's own error, with what to do about it."""
+"""Adds the remedy to a database error where the ledger's tables are missing or may not be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of atomic runs: completed from the start, in the transaction whose commit makes that true."""
+"""Claims of atomic runs in SQL: the row says completed from the start, and the commit makes it true."""
 
 from __future__ import annotations
 

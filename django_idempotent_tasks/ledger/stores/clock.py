@@ -1,4 +1,4 @@
-"""The only clock is the database's; this is the one place where tests may move it."""
+"""The ledger's clock is the database's. Tests move it here, and nowhere else."""
 
 from __future__ import annotations
 

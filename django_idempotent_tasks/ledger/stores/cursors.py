@@ -1,4 +1,4 @@
-"""Beat's cursors in SQL: those go whose periodic task was deleted, also where no beat runs any more."""
+"""Deletes beat's cursors whose periodic task was deleted, also where no beat runs any more."""
 
 from __future__ import annotations
 

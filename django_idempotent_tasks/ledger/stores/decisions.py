@@ -1,4 +1,4 @@
-"""Decisions about dead letters in SQL: a person has one run again, puts it away or says how it ended."""
+"""Decisions about dead letters in SQL: redrive, discard, resolve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database calls its time and its constants, and the rendering of statements with it."""
+"""Renders statements for one database: its words for time, its constants, its table names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures in SQL: the end of a claim and the row that tells of it are one transaction."""
+"""Ends claims with a failure in SQL: the key's row and the failed job are written in one transaction."""
 
 from __future__ import annotations
 

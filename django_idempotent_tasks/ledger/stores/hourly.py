@@ -1,4 +1,4 @@
-"""Hourly counts in SQL: one statement an hour, whatever was counted of it before."""
+"""Counts an hour of the ledger in SQL, in one statement that replaces earlier counts of that hour."""
 
 from __future__ import annotations
 

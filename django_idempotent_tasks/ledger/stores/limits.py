@@ -1,4 +1,4 @@
-"""PostgreSQL's time limits on a side connection, told in every transaction and gone with it.
+"""Sets PostgreSQL's time limits on a side connection, in each of its transactions.
 
 A pooler such as PgBouncer takes none when a client connects, and would leave a session's to its next client.
 """

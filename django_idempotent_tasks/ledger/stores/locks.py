@@ -1,4 +1,4 @@
-"""Advisory locks of one transaction: each takes a slot of the server's lock table until it ends."""
+"""Takes advisory locks of one transaction; each needs a slot in the server's lock table until it ends."""
 
 from __future__ import annotations
 

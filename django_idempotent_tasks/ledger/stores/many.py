@@ -1,4 +1,4 @@
-"""What senders of many calls ask of a store, of a store's contract: one statement for up to 1,000 calls."""
+"""The part of a store's contract that senders of many calls use: one statement for up to 1,000 calls."""
 
 from __future__ import annotations
 

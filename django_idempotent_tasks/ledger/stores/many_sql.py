@@ -1,4 +1,4 @@
-"""Many calls in SQL: rows of one INSERT, and the look at the rows that it met."""
+"""Reserves many calls in SQL: one INSERT of all rows, and one SELECT of the rows that existed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB and MySQL: READ COMMITTED, no RETURNING of an UPDATE, so a statement and a look whose row it is."""
+"""MariaDB and MySQL: READ COMMITTED; there is no UPDATE ... RETURNING, so a SELECT reads whose row it is."""
 
 from __future__ import annotations
 

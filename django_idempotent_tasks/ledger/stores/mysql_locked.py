@@ -1,4 +1,4 @@
-"""MariaDB and MySQL: a transaction that is known to be open, and writes on rows that were locked first."""
+"""MariaDB and MySQL: keeps a transaction open, and locks rows before it writes them."""
 
 from __future__ import annotations
 

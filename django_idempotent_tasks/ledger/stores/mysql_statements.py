@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL call their time, and the statements that need other words there."""
+"""The statements that MariaDB and MySQL have in their own form, and their words for time."""
 
 from __future__ import annotations
 

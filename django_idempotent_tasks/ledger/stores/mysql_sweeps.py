@@ -1,4 +1,4 @@
-"""MariaDB and MySQL: what moves or deletes many rows locks them first, and then touches no other."""
+"""MariaDB and MySQL: locks the rows that a sweep moves or deletes first, and touches no other row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redrive operations in SQL: progress and what it tells of are one transaction."""
+"""Redrive operations in SQL: a bite and its progress are written in one transaction."""
 
 from __future__ import annotations
 

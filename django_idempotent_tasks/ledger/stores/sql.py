@@ -1,4 +1,4 @@
-"""What the SQL stores share: parameters in, frozen values out; the statements are the dialect's."""
+"""The base of all SQL stores: runs the statements of a dialect, and returns frozen values."""
 
 from __future__ import annotations
 

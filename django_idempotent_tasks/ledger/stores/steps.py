@@ -1,4 +1,4 @@
-"""The values of steps in SQL: kept by the owner of their key only, deleted with the work that they are of."""
+"""Keeps the values of steps in SQL, for the owner of the key only, and deletes them with the key's work."""
 
 from __future__ import annotations
 

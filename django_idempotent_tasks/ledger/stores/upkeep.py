@@ -1,4 +1,4 @@
-"""What sweepers and beats live by, of a store's contract; the promises of all verbs hold for it too."""
+"""The part of a store's contract that the sweeper and beat use."""
 
 from __future__ import annotations
 
