@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
 
+from django_idempotent_tasks.ledger.outage import GAP
 from django_idempotent_tasks.states import State
 from example_project.servers import Server, start_postgres
 from tests.sample import tasks
@@ -118,9 +119,11 @@ def test_a_body_that_was_told_of_a_lost_lease_runs_again_and_counts_no_crash(
     site.send(tasks.watching, key)
     site.journal.started(key)
     server.kill()
+    told_apart = timezone.now() + timedelta(seconds=GAP + 1)
     site.rows.close()
     site.journal.wait_for("lost", key)
 
+    wait_until(told_apart)
     server.restart()
     eventually(lambda: was_renewed(site, key), "its owner came back")
     site.journal.open(f"{key}.1", f"{key}.2")
@@ -140,10 +143,12 @@ def test_a_body_that_was_told_of_a_lost_lease_and_raises_runs_again_and_is_no_de
         site.send(tasks.heeding, each, how)
         site.journal.started(each)
     server.kill()
+    told_apart = timezone.now() + timedelta(seconds=GAP + 1)
     site.rows.close()
     for each in keys:
         site.journal.wait_for("lost", each)
 
+    wait_until(told_apart)
     server.restart()
     for each in keys:
         eventually(lambda each=each: was_renewed(site, each), "its owner came back")  # type: ignore[misc]
@@ -162,6 +167,11 @@ def stay_away_past_the_leases(site: Site, server: Server, keys: Sequence[str]) -
     site.rows.close()
     eventually(lambda: timezone.now() > over, "the leases are over")
     server.restart()
+
+
+def wait_until(moment: datetime) -> None:
+    """Wait for a moment, such as the first at which sweepers tell an outage from a pause between two notes."""
+    eventually(lambda: timezone.now() > moment, "an outage lasts for longer than a gap between two notes")
 
 
 def was_renewed(site: Site, key: str) -> bool:
