@@ -170,7 +170,7 @@ def stay_away_past_the_leases(site: Site, server: Server, keys: Sequence[str]) -
 
 
 def wait_until(moment: datetime) -> None:
-    """Wait for a moment, such as the first at which sweepers tell an outage from a pause between two notes."""
+    """Wait for the first moment at which sweepers tell an outage from a pause between two notes."""
     eventually(lambda: timezone.now() > moment, "an outage lasts for longer than a gap between two notes")
 
 
