@@ -209,15 +209,24 @@ class LeasedAttempt(Attempt):
             raise RuntimeError(msg)
         check_replacement(self.task, sig, self.claim, in_place=True)
         text, _ = replacement_text(self.task, sig)
+        before = len(self.ledger.store.connection.run_on_commit)
         self.is_replacing = True
         try:
             return send(sig)
         except Ignore:
+            if len(self.ledger.store.connection.run_on_commit) > before:
+                raise self._replaced_in_a_transaction() from None
             if self.captured is None:
                 self.replacement = text
             raise
         finally:
             self.is_replacing = False
+
+    def _replaced_in_a_transaction(self) -> OuterTransaction:
+        return OuterTransaction(
+            f"{self.task.name} called replace() inside a transaction or a step, which replace() rolls back"
+            " together with the reservation of its replacement. Call it outside."
+        )
 
     # -- a lost lease --
 

@@ -29,6 +29,8 @@ class Steps:
         self._attempt = attempt
         self._taken: set[str] = set()
         self._kept: dict[str, str | None] | None = None
+        #: Whether this attempt may have kept the value of a step that has raised: the ledger knows.
+        self._is_unsure = False
         #: The step whose function runs now; empty between two steps.
         self.running = ""
 
@@ -47,6 +49,9 @@ class Steps:
         try:
             run = self._run_outside if external else self._run_inside
             text = run(name, lambda: function(*args, **kwargs))
+        except BaseException:  # a hook of the commit raises after it, and a signal strikes anywhere
+            self._kept, self._is_unsure = None, True
+            raise
         finally:
             self.running = ""
         self._taken.add(name)
@@ -79,7 +84,8 @@ class Steps:
         """What earlier attempts have kept; a key that was claimed once only has none to read."""
         if self._kept is None:
             claim = self._attempt.claim
-            self._kept = {} if claim.token == 1 else self._attempt.ledger.store.step_values(claim)
+            is_first = claim.token == 1 and not self._is_unsure
+            self._kept = {} if is_first else self._attempt.ledger.store.step_values(claim)
         return self._kept
 
     def _run_inside(self, name: str, run: Callable[[], Any]) -> str | None:

@@ -7,7 +7,8 @@ whose message is to be sent: the messages are read from the ledger again after t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -28,8 +29,9 @@ from .submission import Submission
 
 logger = logging.getLogger("django_idempotent_tasks")
 
-#: Calls that are reserved by one statement, and the characters of their messages, unless one has more.
-BITE, BUDGET = 1000, 8 * 1024 * 1024
+#: Calls that are reserved by one statement, and the characters of their messages, unless one has more: with
+#: each quote escaped they are twice as many, and MariaDB takes 16 MiB at once.
+BITE, BUDGET = 1000, 4 * 1024 * 1024
 
 #: What belongs to one call, and to the place of a call in a canvas, which sends it itself.
 _OF_ONE_CALL = ("args", "kwargs", "task_id", "idempotency_key")
@@ -55,10 +57,10 @@ def submit_many(
     many = _Many(task, policy)
     check_commits(task, many.ledger.store)
     alias = many.ledger.store.connection.alias
-    with transaction.atomic(using=alias):
+    with transaction.atomic(using=alias), _read_to_its_end(calls):
         for bite in _bites(_prepared(task, calls, options, through)):
             many.accept(bite)
-        if many.bites:
+        if many.is_waiting:
             # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
             transaction.on_commit(many.publish, using=alias, robust=True)
     many.run_here()
@@ -80,6 +82,11 @@ class _Many:
     def holds(self, task_id: str) -> bool:
         """Whether the message of this call waits for the open transaction to commit."""
         return task_id in self._held
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call waits for the open transaction to commit."""
+        return bool(self._held)
 
     def accept(self, bite: list[Reservation]) -> None:
         """Reserve these calls."""
@@ -121,6 +128,8 @@ class _Many:
     def publish(self) -> None:
         """Send the messages, for at most two seconds; the sweeper is told to send the others soon."""
         self._held.clear()
+        if not self.bites:  # each call waits for its time in the ledger
+            return
         tokens = {digest: token for bite in self.bites for digest, token in bite.items()}
         try:
             if runs_here():
@@ -135,11 +144,18 @@ class _Many:
     def _run_or_send(self, tokens: dict[UUID, int]) -> None:
         """``SYNC_FALLBACK``: each call is run here, as a single one."""
         for digest, message in self._messages():
-            if not is_followed(message):
-                run_here(self.task, message)
-            elif not relay.send(self.task.app, message):
+            if is_followed(message) and not relay.send(self.task.app, message):
                 continue
             del tokens[digest]
+            if not is_followed(message):
+                self._run_one(message)
+
+    def _run_one(self, message: Message) -> None:
+        """Run a call here; what it raises, with ``task_eager_propagates``, keeps no other from running."""
+        try:
+            run_here(self.task, message)
+        except Exception:
+            logger.exception("%s (%s) failed where it was sent", self.task.name, message.options["task_id"])
 
     def _messages(self) -> Iterator[tuple[UUID, Message]]:
         for bite in self.bites:
@@ -148,6 +164,14 @@ class _Many:
                 text = texts.pop(digest, None)
                 if text is not None:  # else somebody has cancelled the call since
                     yield digest, Message.decode(self.task.name, text)
+
+
+def _read_to_its_end(calls: Iterable[Mapping[str, Any]]) -> AbstractContextManager[Any]:
+    """After an error, end a generator before our transaction ends.
+
+    A transaction that it has begun around its calls would else be ended in the place of ours.
+    """
+    return closing(calls) if isinstance(calls, Generator) else nullcontext()
 
 
 def named(error: Exception, place: int) -> Exception:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from django.test import override_settings
 
 from django_idempotent_tasks.ledger import many
 from django_idempotent_tasks.ledger.values import Refused
+from django_idempotent_tasks.models import IdempotencyKey
 from tests.races.conftest import OpenSession
 from tests.races.mysql import ALIAS, MysqlStage, mark
 from tests.races.staging import reserve
 from tests.races.test_many_at_once import COUNT, accept, by, reserved
 from tests.races.watch import Watch
 from tests.support.ledger.session import Session
+from tests.support.post import Post, post
 from tests.support.waiting import PATIENCE
 
+__all__ = ["post"]
 pytestmark = mark
 
 
@@ -65,3 +69,10 @@ class TestTwoSenders(MysqlStage):
         one.commit()
         two.rollback()
         assert self.seen(calls[11]).task_id == "B"
+
+
+def test_calls_full_of_quotes_are_no_more_than_the_server_takes_at_once(post: Post) -> None:
+    calls = ({"args": [number, '"' * 100_000]} for number in range(60))
+    with override_settings(IDEMPOTENT_TASKS={"DATABASE": ALIAS}):
+        assert len(post.task().submit_many(calls)) == 60
+    assert IdempotencyKey.objects.using(ALIAS).count() == 60

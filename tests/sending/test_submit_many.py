@@ -153,6 +153,13 @@ def test_waiting_for_a_result_inside_the_transaction_is_refused(post: Post) -> N
             last.result.get(timeout=1)
 
 
+def test_waiting_for_a_far_call_inside_the_transaction_is_refused_as_well(post: Post) -> None:
+    with transaction.atomic():
+        (far,) = post.task().submit_many(calls(1, countdown=3600))
+        with pytest.raises(OuterTransaction):
+            far.result.get(timeout=1)
+
+
 def test_a_class_of_the_project_stamps_each_call(post: Post) -> None:
     class Traced(IdempotentTask[Any, Any]):
         abstract = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from celery import chain
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.test import override_settings
 
@@ -76,6 +77,28 @@ def test_an_error_of_the_callers_generator_undoes_what_was_written(
     with pytest.raises(LookupError, match="line 4"):
         post.task().submit_many(read())
     assert not IdempotencyKey.objects.exists()
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_transaction_of_the_generator_is_ended_with_an_error_before_the_callers(
+    post: Post, monkeypatch: pytest.MonkeyPatch, is_inside: bool
+) -> None:
+    monkeypatch.setattr("django_idempotent_tasks.sending.many.BITE", 2)
+    charge = post.task()
+
+    def read() -> Iterator[dict[str, Any]]:
+        yield from calls(1, 2)
+        with transaction.atomic():
+            yield from [*calls(3), {"args": [4], "countdown": "soon"}, *calls(5)]
+
+    with transaction.atomic() if is_inside else nullcontext():
+        try:
+            charge.submit_many(read())
+        except ConfigurationError:  # the error holds the generator
+            assert connection.in_atomic_block == is_inside
+            charge.submit(args=[100])
+    assert IdempotencyKey.objects.get().key_text == "order_id=100"
+    assert numbers_of(post.arrived()) == [100]
 
 
 def test_what_belongs_to_one_call_is_refused_for_all(post: Post) -> None:

@@ -59,6 +59,20 @@ def test_with_sync_fallback_each_is_run_after_the_commit(post: Post) -> None:
     assert post.arrived() == []
 
 
+def test_with_sync_fallback_a_body_that_raises_keeps_no_other_from_running(post: Post) -> None:
+    ran: list[int] = []
+
+    def run(order_id: int) -> None:
+        ran.append(order_id)
+        if order_id == 1:
+            raise ZeroDivisionError
+
+    post.app.conf.task_eager_propagates = True
+    with override_settings(IDEMPOTENT_TASKS={"SYNC_FALLBACK": True}):
+        post.task(run).submit_many(calls(1, 2, 3))
+    assert ran == [1, 2, 3]
+
+
 def test_without_a_broker_the_sweeper_sends_them_at_its_next_look(post: Post) -> None:
     charge = post.task()
     with no_broker(post):

@@ -35,6 +35,8 @@ POSTGRESQL = "postgresql://{user}@127.0.0.1:5432/postgres"
 MYSQL_TESTS = (
     "tests/ledger/stores/test_mysql.py",
     "tests/races/test_mysql_claimers.py",
+    "tests/races/test_mysql_decisions.py",
+    "tests/races/test_mysql_many.py",
     "tests/races/test_mysql_meetings.py",
     "tests/results/test_meetings.py",
     "tests/results/test_troubles.py",

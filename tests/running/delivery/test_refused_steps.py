@@ -107,6 +107,26 @@ def test_a_step_in_a_transaction_is_refused(till: Till, shop: Counter, alias: st
     assert (shop.effects, kept(alias)) == ([], [])
 
 
+def _replace_in_a_step(work: Any, replacement: Any, _alias: str) -> None:
+    work.idempotency.step("one", work.replace, replacement)
+
+
+def _replace_in_a_transaction(work: Any, replacement: Any, alias: str) -> None:
+    with transaction.atomic(using=alias):
+        work.replace(replacement)
+
+
+@pytest.mark.parametrize("misuse", [_replace_in_a_step, _replace_in_a_transaction])
+def test_a_replacement_whose_reservation_is_rolled_back_does_not_complete_the_key(
+    till: Till, shop: Counter, alias: str, misuse: Callable[..., None]
+) -> None:
+    other = till.seller(shop, reserve=True)
+    error = till.deliver(a_task(till, lambda self: misuse(self, other.si(9), alias)), 7).error
+    assert isinstance(error, OuterTransaction)
+    assert "replace()" in str(error)
+    assert (shop.state, till.sent) == (State.FAILED, [])
+
+
 def test_a_step_of_an_atomic_task_is_refused(till: Till, shop: Counter) -> None:
     work = a_task(till, lambda self: self.idempotency.step("one", shop.write), mode="atomic")
     error = till.deliver(work, 7).error

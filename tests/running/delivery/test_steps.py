@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -86,6 +87,27 @@ def test_the_writes_of_a_step_that_fails_are_rolled_back_and_it_may_be_called_ag
 
     assert till.deliver(a_task(till, body), 7).result == 2
     assert (shop.effects, kept(alias)) == (["try 2"], [("write", 1, "2")])
+
+
+@pytest.mark.parametrize("kind", [ValueError, SoftTimeLimitExceeded])
+def test_a_step_that_raised_after_its_commit_is_not_run_again(
+    till: Till, shop: Counter, alias: str, kind: type[Exception]
+) -> None:
+    def fail() -> None:
+        raise kind
+
+    def write() -> int:
+        shop.write(note="written")
+        transaction.on_commit(fail, using=alias)
+        return 5
+
+    def body(self: Any) -> Any:
+        with pytest.raises(kind):
+            self.idempotency.step("write", write)
+        return self.idempotency.step("write", write)
+
+    assert till.deliver(a_task(till, body), 7).result == 5
+    assert (shop.effects, kept(alias)) == (["written"], [("write", 1, "5")])
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": [1, None]}, HOSTILE, Decimal("1.10")], ids=ascii)
