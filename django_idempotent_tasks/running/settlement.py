@@ -140,14 +140,18 @@ class Settlement:
         return entry is not None and entry.state is State.SUCCEEDED and entry.owner == self.claim.owner
 
     def is_kept(self, name: str) -> bool:
-        """Whether the ledger has the value of a step: asked, as above, when an answer was lost."""
+        """Whether the ledger has this claim's value of a step: asked, as above, when an answer was lost.
+
+        The row is read after the value: one that has still this token has had no other attempt.
+        """
         if self.in_caller_transaction:
             return False
         try:
             self._reconnect()
-            return name in self.ledger.store.step_values(self.claim)
+            values, entry = self.ledger.store.step_values(self.claim), self.row()
         except DatabaseError:
             return False
+        return name in values and entry is not None and entry.token == self.claim.token
 
     def row(self) -> Entry | None:
         """The key's row now."""
