@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -19,9 +17,7 @@ from django_idempotent_tasks import (
     TransientError,
     current,
 )
-from django_idempotent_tasks.ledger.stores.steps import Steps
 from django_idempotent_tasks.models import IdempotencyKey, Step
-from django_idempotent_tasks.running.settlement import Settlement
 from django_idempotent_tasks.states import State
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.till import Counter, Till
@@ -90,27 +86,6 @@ def test_the_writes_of_a_step_that_fails_are_rolled_back_and_it_may_be_called_ag
 
     assert till.deliver(a_task(till, body), 7).result == 2
     assert (shop.effects, kept(alias)) == (["try 2"], [("write", 1, "2")])
-
-
-@pytest.mark.parametrize("kind", [ValueError, SoftTimeLimitExceeded])
-def test_a_step_that_raised_after_its_commit_is_not_run_again(
-    till: Till, shop: Counter, alias: str, kind: type[Exception]
-) -> None:
-    def fail() -> None:
-        raise kind
-
-    def write() -> int:
-        shop.write(note="written")
-        transaction.on_commit(fail, using=alias)
-        return 5
-
-    def body(self: Any) -> Any:
-        with pytest.raises(kind):
-            self.idempotency.step("write", write)
-        return self.idempotency.step("write", write)
-
-    assert till.deliver(a_task(till, body), 7).result == 5
-    assert (shop.effects, kept(alias)) == (["written"], [("write", 1, "5")])
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": [1, None]}, HOSTILE, Decimal("1.10")], ids=ascii)
@@ -234,44 +209,6 @@ def test_the_value_of_a_step_whose_commit_was_not_answered_is_found(
 
     assert till.deliver(a_task(till, body), 7).result == 5
     assert (len(runs), shop.effects, kept(alias)) == (1, ["once"], [("write", 1, "5")])
-
-
-@pytest.mark.parametrize("external", [False, True])
-def test_a_value_that_another_attempt_has_kept_meanwhile_is_not_taken_for_ones_own(
-    till: Till, alias: str, monkeypatch: pytest.MonkeyPatch, external: bool
-) -> None:
-    connection, keep, reconnect = connections[alias], Steps.keep_step, Settlement._reconnect
-    taken: list[Any] = []
-
-    def lose() -> None:
-        connection.rollback()
-        raise OperationalError("the connection was cut")
-
-    def cut(*_args: Any, **_values: Any) -> bool:
-        monkeypatch.setattr(Steps, "keep_step", keep)
-        raise OperationalError("the connection was cut")
-
-    def overtaken(settlement: Settlement) -> None:
-        reconnect(settlement)
-        monkeypatch.setattr(Settlement, "_reconnect", reconnect)
-        rows = IdempotencyKey.objects.using(alias)
-        rows.update(token=2, owner="w:2:another")
-        grant = replace(settlement.claim.grant, token=2)
-        other = replace(settlement.claim, owner="w:2:another", grant=grant)
-        assert settlement.ledger.store.keep_step(other, "write", value="6", elapsed=0.0)
-
-    def body(self: Any) -> None:
-        monkeypatch.setattr(Settlement, "_reconnect", overtaken)
-        with monkeypatch.context() as patch:
-            if external:
-                monkeypatch.setattr(Steps, "keep_step", cut)
-            else:
-                patch.setattr(connection, "commit", lose)
-            taken.append(self.idempotency.step("write", lambda: 5, external=external))
-
-    till.deliver(a_task(till, body), 7)
-    assert taken == []
-    assert [value for *_, value in kept(alias)] == ["6"]
 
 
 def test_a_plain_call_runs_its_steps_and_keeps_nothing(till: Till, shop: Counter, alias: str) -> None:
