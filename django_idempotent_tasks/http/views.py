@@ -1,4 +1,4 @@
-"""The HTTP views of a job: its document, and its cancellation."""
+"""Shows a job to HTTP clients, and cancels it for them."""
 
 from __future__ import annotations
 

@@ -121,9 +121,15 @@ class _Many:
             to_send[reservation.identity.digest] = token
 
     def run_here(self) -> None:
-        """In eager mode: run what was accepted, in its order."""
+        """In eager mode: run what was accepted, in its order; then raise the first error of a run."""
+        errors: list[Exception] = []
         for reservation, submission in self._eager:
-            reservation.run_here(submission.result)
+            try:
+                reservation.run_here(submission.result)
+            except Exception as error:  # noqa: BLE001  whatever a body raises, with task_eager_propagates
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def publish(self) -> None:
         """Send the messages, for at most two seconds; the sweeper is told to send the others soon."""

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.messages import relay as relays
 from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
 from tests.sending.test_submit_many import calls, numbers_of
 from tests.support.post import Post, no_broker, silent_broker
 
@@ -71,6 +72,21 @@ def test_with_sync_fallback_a_body_that_raises_keeps_no_other_from_running(post:
     with override_settings(IDEMPOTENT_TASKS={"SYNC_FALLBACK": True}):
         post.task(run).submit_many(calls(1, 2, 3))
     assert ran == [1, 2, 3]
+
+
+def test_an_eager_app_raises_the_first_error_once_all_have_run(post: Post) -> None:
+    post.app.conf.update(task_always_eager=True, task_eager_propagates=True)
+    ran: list[int] = []
+
+    def run(order_id: int) -> None:
+        ran.append(order_id)
+        if order_id < 3:
+            raise ZeroDivisionError(order_id)
+
+    with pytest.raises(ZeroDivisionError, match="1"):
+        post.task(run).submit_many(calls(1, 2, 3))
+    assert ran == [1, 2, 3]
+    assert not IdempotencyKey.objects.filter(state=State.PENDING).exists()
 
 
 def test_without_a_broker_the_sweeper_sends_them_at_its_next_look(post: Post) -> None:

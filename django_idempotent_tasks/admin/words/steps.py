@@ -1,4 +1,4 @@
-"""The finished steps of a key's work, for a page."""
+"""Shows the finished steps of a key's work on its page."""
 
 from __future__ import annotations
 

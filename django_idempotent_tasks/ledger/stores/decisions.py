@@ -1,4 +1,4 @@
-"""Decisions about dead letters in SQL: redrive, discard, resolve."""
+"""Redrives, discards and resolves dead letters in SQL."""
 
 from __future__ import annotations
 

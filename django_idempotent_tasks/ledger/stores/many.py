@@ -14,11 +14,12 @@ class ManyCalls(ABC):
 
     @abstractmethod
     def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
-        """Write PENDING rows in the open transaction, as ``reserve_new``; which keys were written.
+        """Write PENDING rows in the open transaction, as ``reserve_new``, and return the keys written.
 
-        Each call has a key of its own. Not those that have a row. In the order of
-        digests it stops at a key that another open transaction holds, and waits at most a moment for that
-        one's end: of two senders of the same keys one waits for the other, and holds nothing that it wants.
+        Each call has a key of its own; a key that has a row is left as it is. The keys are taken in the
+        order of their digests, up to the first that another open transaction holds, for whose end the store
+        waits a moment at most. So of two senders of the same keys one waits, and holds no key that the
+        other still wants.
         """
 
     @abstractmethod
@@ -31,4 +32,4 @@ class ManyCalls(ABC):
 
     @abstractmethod
     def sends_failed(self, tokens: Mapping[UUID, int]) -> None:
-        """The messages of these rows were not sent: ``send_failed`` for each that still has its token."""
+        """Make these rows due, as ``send_failed`` does with one, where they still have their token."""

@@ -1,4 +1,4 @@
-"""Many calls on MariaDB and MySQL: rows that nobody has are inserted under a name, which tells them apart."""
+"""Reserves many calls on MariaDB and MySQL, and tells its own new rows by a name that they bear meanwhile."""
 
 from __future__ import annotations
 

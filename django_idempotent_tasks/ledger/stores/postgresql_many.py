@@ -1,4 +1,4 @@
-"""Many calls on PostgreSQL: one parameter for each column, whatever the number of rows."""
+"""Reserves many calls on PostgreSQL with one array parameter a column, whatever the number of rows."""
 
 from __future__ import annotations
 

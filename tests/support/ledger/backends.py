@@ -30,3 +30,4 @@ def cut(alias: str) -> None:
     other = connection.copy()
     with closing(other), other.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        assert cursor.fetchone() == (True,), "the process has not ended within 5 s"
