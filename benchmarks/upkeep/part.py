@@ -39,7 +39,9 @@ ALONE = 5.0
 RATE = 2_000
 #: Seconds between two looks at the table.
 LOOK = 1.0
-CLAIMER = "import django; django.setup(); from benchmarks import upkeep; upkeep.claim_until_told()"
+CLAIMER = (
+    "import django; django.setup(); from benchmarks.upkeep.part import claim_until_told; claim_until_told()"
+)
 
 
 def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
