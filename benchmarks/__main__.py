@@ -15,7 +15,9 @@ from pathlib import Path
 
 import django
 
+from benchmarks.chaos.servers import BROKERS, DATABASES, start_servers
 from benchmarks.figures.part import Report
+from benchmarks.machine.disk import slow_disk
 from benchmarks.machine.environment import set_beat, set_servers
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
 
@@ -32,6 +34,14 @@ beat times an idle tick with ten thousand entries and thousands that are due, be
 reserve times senders beside their peers, the relay and pruning, in about one minute.
 upkeep has the sweeper send, delete a million keys beside claims, and hold a busy table level, in about
 thirteen minutes.
+rows says how far one table goes: verbs at a hundred thousand and at ten million keys, vacuum, rebuilt
+indexes, and a live table that is moved into hash partitions, in about twenty-five minutes.
+alternatives sends and runs the same job by plain Celery, by this package, and by other queues that are
+installed, in about ten minutes.
+parts times batches of records beside plain chunks, their submission and their ends, and steps, in about ten
+minutes.
+chaos makes ten thousand calls of every kind under faults of every kind, and judges what became of each, in
+about five minutes; a seed gives the same calls and faults again.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
 Exits 1 when something broke or was not done exactly once, never because something was slow.
@@ -46,9 +56,17 @@ PARTS = {
     "admin": "benchmarks.admin_volume.part",
     "beat": "benchmarks.beat.part",
     "upkeep": "benchmarks.upkeep.part",
+    "parts": "benchmarks.parts.part",
+    "chaos": "benchmarks.chaos.part",
+    "rows": "benchmarks.rows.part",
+    "alternatives": "benchmarks.alternatives.part",
 }
 #: Settings of parts that need others.
-SETTINGS = {"admin": "benchmarks.admin_volume.settings"}
+SETTINGS = {
+    "admin": "benchmarks.admin_volume.settings",
+    "alternatives": "benchmarks.alternatives.settings",
+    "chaos": "benchmarks.chaos.settings",
+}
 ALL = "all"
 
 
@@ -62,21 +80,35 @@ def main() -> int:
         return max(_run_apart(part, options) for part in PARTS)
     try:
         with ExitStack() as undo:
-            servers = undo.enter_context(ensure_servers(durable=True))
+            servers = undo.enter_context(_servers(options, undo))
             if options.part == "beat":
                 set_beat()
             set_servers(servers.environment, checked=options.health_checks)
+            os.environ["BENCH_BEFORE"] = options.before
             os.environ.update(
                 DJANGO_SETTINGS_MODULE=SETTINGS.get(options.part, os.environ["DJANGO_SETTINGS_MODULE"])
             )
             django.setup()
             return _run(options, servers)
-    except ServerUnavailable as error:
+    except (ServerUnavailable, LookupError) as error:
         print(error)
         return 1
     except KeyboardInterrupt:
         print("\nstopped")
         return 130
+
+
+def _servers(options: argparse.Namespace, undo: ExitStack) -> Servers:
+    if options.part == "chaos":
+        return start_servers(options.database, options.broker)
+    slow = _slow_disk(options.disk, undo) if options.disk else None
+    return ensure_servers(durable=True, preload=slow)
+
+
+def _slow_disk(milliseconds: float, undo: ExitStack) -> Path:
+    library = slow_disk(milliseconds)
+    undo.callback(shutil.rmtree, library.parent, ignore_errors=True)
+    return library
 
 
 def _run_apart(part: str, options: argparse.Namespace) -> int:
@@ -102,12 +134,22 @@ def _options() -> argparse.Namespace:
     _throughput_options(parser.add_argument_group("throughput"))
     _claims_options(parser.add_argument_group("claims"))
     _crash_options(parser.add_argument_group("crash"))
+    _chaos_options(parser.add_argument_group("chaos"))
     return parser.parse_args()
 
 
 def _throughput_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tasks", type=int, help="tasks in each round")
-    group.add_argument("--rounds", type=int, help="rounds of each variant")
+    group.add_argument("--rounds", type=int, help="rounds of each variant, however far they lie apart")
+    group.add_argument("--only", default="", metavar="NAME,NAME", help="these variants alone, e.g. atomic")
+    group.add_argument("--before", default="", metavar="DIRECTORY", help="beside an older checkout's package")
+    group.add_argument(
+        "--disk",
+        type=float,
+        default=0,
+        metavar="MS",
+        help="each flush of the server takes MS longer",
+    )
     group.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios as an SVG picture")
     group.add_argument(
         "--no-health-checks",
@@ -131,6 +173,22 @@ def _crash_options(group: argparse._ArgumentGroup) -> None:
         "--kombu-defaults",
         action="store_true",
         help="kill workers also where lost messages are looked for at kombu's own pace: three minutes more",
+    )
+
+
+def _chaos_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="chooses the calls and the faults (1)"
+    )
+    group.add_argument("--calls", type=int, metavar="N", help="calls of a seed (10000)")
+    group.add_argument("--faults", type=int, metavar="N", help="faults of a seed (220)")
+    group.add_argument(
+        "--minutes", type=float, default=0, metavar="N", help="seed after seed, for so long: a soak"
+    )
+    group.add_argument("--database", choices=DATABASES, default="postgresql", help="started for the run")
+    group.add_argument("--broker", choices=BROKERS, default="redis", help="started for the run")
+    group.add_argument(
+        "--report", type=Path, default=Path("build/chaos"), metavar="DIRECTORY", help="as text and HTML"
     )
 
 

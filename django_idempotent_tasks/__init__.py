@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         PermanentError,
         PoisonTask,
         RecordedError,
+        RecordsLeft,
         ResultNotStored,
         StoreDown,
         TaskExit,
@@ -30,15 +31,18 @@ if TYPE_CHECKING:
         TransientError,
     )
     from .identity.rules import TASK_ID
+    from .operations.batches import Batch, get_batch, submit_batch
     from .operations.filing import dead_letter
     from .operations.lookup import get_key
     from .running.context import current
     from .sending.submission import Submission
     from .states import Category
+    from .task.declaring import idempotent
     from .task.mixin import IdempotentTask, IdempotentTaskMixin
 
 __all__ = [
     "TASK_ID",
+    "Batch",
     "Category",
     "ConfigurationError",
     "DuplicateTask",
@@ -53,6 +57,7 @@ __all__ = [
     "PermanentError",
     "PoisonTask",
     "RecordedError",
+    "RecordsLeft",
     "ResultNotStored",
     "StoreDown",
     "Submission",
@@ -62,18 +67,25 @@ __all__ = [
     "TransientError",
     "current",
     "dead_letter",
+    "get_batch",
     "get_key",
+    "idempotent",
+    "submit_batch",
 ]
 
 _HOMES = {
     "TASK_ID": "identity.rules",
+    "Batch": "operations.batches",
     "Category": "states",
     "IdempotentTask": "task.mixin",
     "IdempotentTaskMixin": "task.mixin",
     "Submission": "sending.submission",
     "current": "running.context",
     "dead_letter": "operations.filing",
+    "get_batch": "operations.batches",
     "get_key": "operations.lookup",
+    "idempotent": "task.declaring",
+    "submit_batch": "operations.batches",
 }
 
 

@@ -15,9 +15,11 @@ class IdempotentTasksConfig(AppConfig):
     def ready(self) -> None:
         """Register checks and connect Celery's worker signals. Touches neither database nor broker."""
         from . import checks, log  # models exist only from here on
+        from .metrics.connect import connect as connect_metrics  # models exist only from here on
         from .worker import capture, hooks  # models exist only from here on
 
         checks.register()
         log.connect()
         capture.connect()
         hooks.connect()
+        connect_metrics()

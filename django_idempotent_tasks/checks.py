@@ -3,7 +3,7 @@
 E001 wrong options, E002 wrong settings, E003 classes that skip the guard, E004 beat's database (in
 ``beat.checks``), W001 to W005 settings that cost time or lose work, W006 options without effect, W007 one
 ledger for each tenant, W008 entries with words that beat does not read (in ``beat.checks``), W009 options
-of another package.
+of another package, W011 options that an atomic task does not use.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from django.db import connections
 
 from .beat import checks as beat_checks
 from .conf import settings
+from .conf.near_misses import meant_setting
 from .conf.options import NAMES
+from .conf.project import NAME
 from .exceptions import ConfigurationError
 from .ledger import constraints
 from .ledger.stores import get_store
 from .models import IdempotencyKey
-from .task.guard import UNREAD, forgotten_options, left_out, left_over
+from .task.guard import UNREAD, left_out
+from .task.option_checks import of_options
 
 ID = "django_idempotent_tasks"
 
@@ -88,12 +91,12 @@ def missing_constraints(app: Any) -> list[constraints.Missing]:
 
 
 def check_settings(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E002: ``IDEMPOTENT_TASKS`` has an unknown name or a wrong value, or the ledger has no autocommit."""
+    """E002: ``IDEMPOTENT_TASKS`` is misspelt or has a wrong value, or the ledger has no autocommit."""
     return [checks.Error(text, id=f"{ID}.E002") for text in _setting_problems()]
 
 
 def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
-    """E001: a task has a wrong option and cannot be sent or run. Also E003, W001, W004, W005, W006, W009."""
+    """E001: a task has a wrong option and cannot be sent or run. Also E003, W001, W004-6, W009, W011."""
     with _reading_tasks() as first:
         if not first:
             return []
@@ -101,7 +104,7 @@ def check_tasks(**_kwargs: object) -> list[checks.CheckMessage]:
         wrong: list[checks.CheckMessage] = [
             checks.Error(text, id=f"{ID}.E001") for text in _task_problems(current_app)
         ]
-        wrong += [*_left_out(current_app), *_forgotten(current_app), *_left_over(current_app)]
+        wrong += [*_left_out(current_app), *of_options(_tasks(current_app), current_app)]
         return [*wrong, *_unreserved(current_app), *_miscounting(current_app), *_outlasting(current_app)]
 
 
@@ -143,7 +146,7 @@ def check_tenants(**_kwargs: object) -> list[checks.CheckMessage]:
     if _setting_problems() or settings().schema or not any(app.startswith(ID) for app in apps):
         return []
     text = (
-        "Each tenant's schema has a ledger of its own; a sweeper sees that of its connection's schema only."
+        "Each tenant's schema has a ledger of its own; a sweeper sees only that of its connection's schema."
     )
     hint = (
         "Move django_idempotent_tasks from TENANT_APPS to SHARED_APPS, and set"
@@ -168,7 +171,9 @@ def _unreserved(app: Any) -> list[checks.CheckMessage]:
             id=f"{ID}.W001",
         )
         for task in _guarded(app)
-        if task.idempotency_policy.mode == "atomic" and not task.idempotency_policy.reserve
+        if task.idempotency_guarded
+        and task.idempotency_policy.mode == "atomic"
+        and not task.idempotency_policy.reserve
     ]
 
 
@@ -213,39 +218,12 @@ def _left_out(app: Any) -> list[checks.CheckMessage]:
     ]
 
 
-def _forgotten(app: Any) -> list[checks.CheckMessage]:
-    """W006: a plain task has options of this package, which Celery takes for plain attributes."""
-    return [
-        checks.Warning(
-            f"Task {task.name} sets {', '.join(map(repr, names))} and is no IdempotentTask, so not guarded.",
-            hint="Give it base=IdempotentTask; if the option is not meant for it, silence the check.",
-            id=f"{ID}.W006",
-        )
-        for task in _tasks(app)
-        if not hasattr(task, "idempotency_guarded") and (names := forgotten_options(type(task), app))
-    ]
-
-
-def _left_over(app: Any) -> list[checks.CheckMessage]:
-    """W009: a guarded task has options of a package that it no longer uses."""
-    return [
-        checks.Warning(
-            f"Task {task.name} sets {', '.join(map(repr, names))} of celery-once or celery-singleton, which"
-            " does nothing on an IdempotentTask.",
-            hint="Delete it; docs/migrating.md names the options that replace it, such as key= and reserve=.",
-            id=f"{ID}.W009",
-        )
-        for task in _guarded(app)
-        if (names := left_over(type(task)))
-    ]
-
-
 def _guarded(app: Any) -> list[Any]:
     return [task for task in _tasks(app) if hasattr(task, "idempotency_policy")]
 
 
 def _tasks(app: Any) -> list[Any]:
-    return sorted(map(maybe_evaluate, app.tasks.values()), key=lambda task: str(task.name))
+    return sorted(set(map(maybe_evaluate, app.tasks.values())), key=lambda task: str(task.name))
 
 
 @contextmanager
@@ -265,7 +243,14 @@ def _setting_problems() -> list[str]:
         alias = settings().database
     except ConfigurationError as error:
         return [str(error)]
-    return list(_uncommitted(alias))
+    return [*_misspelt(), *_uncommitted(alias)]
+
+
+def _misspelt() -> Iterator[str]:
+    """A dict of settings under a name that nothing reads."""
+    for name in dir(django_settings):
+        if meant_setting(name, NAME) and isinstance(getattr(django_settings, name), dict):
+            yield f"The settings have {name}, which nothing reads. Did you mean {NAME}?"
 
 
 def _uncommitted(alias: str) -> Iterator[str]:

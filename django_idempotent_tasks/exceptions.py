@@ -75,11 +75,10 @@ class LeaseLost(IdempotencyError):
 class OuterTransaction(IdempotencyError):
     """A leased task was started inside an open transaction, where its claim would be invisible to others.
 
-    Start it outside ``atomic()``, or send it with ``delay_on_commit()``. Also raised by ``external()``
-    where the ledger cannot be told of it beside the transaction that the body has open: nothing has
-    happened then; call it outside ``atomic()``. By ``step()`` inside a transaction, with which its value
-    would be rolled back. And by ``complete()`` where the body has begun a transaction by hand: end that
-    first.
+    Start it outside ``atomic()``, or send it with ``delay_on_commit()``. ``external()`` raises it where the
+    ledger cannot be written beside the transaction that the body has open: nothing has happened then; call
+    it outside ``atomic()``. ``step()`` raises it inside a transaction, whose rollback would take its value.
+    ``complete()`` raises it where the body has begun a transaction by hand: end that first.
     """
 
 
@@ -110,6 +109,19 @@ class TransientError(IdempotencyError):
     """Raise it in a task: the work may succeed later. It is retried by the task's own retry policy."""
 
 
+class RecordsLeft(TransientError):
+    """Some records of a batch's chunk failed and are to be tried again: the chunk's own retry does so, alone.
+
+    On a dead letter it means that the retries are used up, and that those records are ``retryable`` still.
+    Look at the errors of the batch, mend the causes, and redrive the chunk. ``retry_after`` is the longest
+    wait in seconds that one of the errors asked for.
+    """
+
+    def __init__(self, message: str = "", *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class ManualReview(IdempotencyError):
     """Raise it in a task: a person has to decide. The key waits in REVIEW."""
 
@@ -122,7 +134,7 @@ class PoisonTask(IdempotencyError):
 
 
 class OwnerDied(IdempotencyError):
-    """Recorded of an attempt whose worker ended without a word, or stood still for a whole lease.
+    """Recorded of an attempt whose worker ended silently, or stood still for a whole lease.
 
     Never raised. Look into the worker's log and the kernel's (memory) of that time.
     """

@@ -1,26 +1,80 @@
-"""Writes log lines: a receiver of the package's signals."""
+"""Writes log lines: a receiver of the package's signals. Puts the key and the attempt on log records."""
 
 from __future__ import annotations
 
 import logging
 import time
+from typing import Any
+
+from celery import current_task
 
 from . import signals
+from .identity.key import Identity
 from .identity.text import harmless
 from .ledger.values import Call, Claim, Failure
-from .states import State
+from .messages.header import carried
+from .running.context import active
+from .states import Category, State
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 _UID = "django_idempotent_tasks.log"
 
 
+class KeyFields(logging.Filter):
+    """Gives each record of a running body ``idempotency.key``, ``task_id``, ``token`` and ``attempt``.
+
+    Around the body, while a message is claimed or its end is written, it gives the first two.
+
+    Put it on a handler (``"filters"`` in ``LOGGING``); this package's own logger has it already. A record
+    that has such a field keeps it, and one outside of a delivery gets none. The key is its text for people,
+    which quotes no value of a ``sensitive`` argument.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always true: it only adds the fields."""
+        attempt = active()
+        fields = _of_delivery() if attempt is None else fields_of(attempt.claim)
+        for name, value in fields.items():
+            record.__dict__.setdefault(name, value)
+        return True
+
+
+def fields_of(claim: Claim) -> dict[str, object]:
+    """What a log record says of an attempt, for ``extra``."""
+    return {**_of_call(claim.call), "token": claim.token, "attempt": claim.grant.attempts}
+
+
+def _of_call(call: Call) -> dict[str, object]:
+    return _named(call.identity, call.task_id)
+
+
+def _of_delivery() -> dict[str, object]:
+    """The call whose message this process handles now."""
+    request: Any = getattr(current_task, "request", None)
+    if request is None or not isinstance(request.id, str):
+        return {}
+    own = carried(vars(request), task_name=str(current_task.name), task_id=request.id)
+    return {} if own is None else _named(own.identity, request.id)
+
+
+def _named(identity: Identity, task_id: str) -> dict[str, object]:
+    return {"idempotency.key": identity.key_text, "task_id": harmless(task_id)}
+
+
+#: One, so that it is added once.
+_fields = KeyFields()
+
+
 def connect() -> None:
-    """Write what happens to keys to the logger ``django_idempotent_tasks``."""
+    """Write what happens to keys to the logger ``django_idempotent_tasks``, with the fields of the key."""
+    logger.addFilter(_fields)
     signals.key_taken_over.connect(_taken_over, dispatch_uid=_UID)
+    signals.key_failed.connect(_failed, dispatch_uid=_UID)
     signals.dead_lettered.connect(_dead_lettered, dispatch_uid=_UID)
     signals.lease_lost.connect(_lost, dispatch_uid=_UID)
     signals.duplicate_detected.connect(_duplicate, dispatch_uid=_UID)
+    signals.would_refuse.connect(_would_refuse, dispatch_uid=_UID)
     signals.leader_changed.connect(_leads, dispatch_uid=_UID)
 
 
@@ -31,6 +85,7 @@ def _taken_over(claim: Claim, **_kwargs: object) -> None:
         claim.call.identity.key_text,
         claim.grant.attempts,
         claim.token,
+        extra=fields_of(claim),
     )
 
 
@@ -45,7 +100,20 @@ def _dead_lettered(call: Call, state: State, failure: Failure, **_kwargs: object
         state.name,
         failure.signature,
         harmless(failure.error),
+        extra=_of_call(call),
     )
+
+
+def _failed(claim: Claim, failure: Failure, **_kwargs: object) -> None:
+    """One line for an expected end; every other end has its line as a dead letter."""
+    if failure.category is Category.EXPECTED:
+        logger.info(
+            "%s %r ended as expected (signature %s): %s",
+            harmless(claim.call.task),
+            claim.call.identity.key_text,
+            failure.signature,
+            harmless(failure.error),
+        )
 
 
 class _Seen:
@@ -76,6 +144,7 @@ def _lost(claim: Claim, **_kwargs: object) -> None:
         harmless(claim.call.task),
         claim.call.identity.key_text,
         claim.token,
+        extra=fields_of(claim),
     )
 
 
@@ -86,6 +155,18 @@ def _duplicate(call: Call, reason: str, holder: str, **_kwargs: object) -> None:
         call.identity.key_text,
         reason,
         harmless(holder),
+        extra=_of_call(call),
+    )
+
+
+def _would_refuse(call: Call, reason: str, holder: str, **_kwargs: object) -> None:
+    logger.info(
+        "%s %r runs in shadow mode; the guard would not run it (%s): call %s has the key",
+        harmless(call.task),
+        call.identity.key_text,
+        reason,
+        harmless(holder) or "(none)",
+        extra=_of_call(call),
     )
 
 

@@ -34,6 +34,7 @@ class Reason(IntEnum):
     SENT = 11
     REPLACED = 12
     RELEASED = 13
+    EXPECTED = 14
 
 
 class Category(IntEnum):
@@ -42,9 +43,13 @@ class Category(IntEnum):
     FATAL = 1
     RETRYABLE = 2
     MANUAL_REVIEW = 3
+    EXPECTED = 4
 
 
 LIVE = frozenset({State.PENDING, State.RUNNING, State.RETRY})
 FINISHED = frozenset({State.SUCCEEDED, State.FAILED, State.REVIEW, State.CANCELLED})
 #: Rows that the sweeper deletes once they are past their time. REVIEW waits for a person and is never pruned.
 PRUNED = (State.SUCCEEDED, State.CANCELLED, State.FAILED)
+#: How the signature of an expected end begins. No other does, and all others sort before it: a range of the
+#: index of dead letters leaves the expected ends out, however many there are.
+EXPECTED_FROM = "x"

@@ -22,7 +22,8 @@ result_accept_content = ["json"]
 # here they cover plain tasks as well).
 task_acks_late = True
 task_reject_on_worker_lost = True
-# A child holds one message at a time: nothing waits behind a slow task, and a crash returns few messages.
+# A child holds one message at a time: nothing waits behind a slow task, a crash returns few messages, and
+# the worker's memory does not grow with the queue.
 worker_prefetch_multiplier = 1
 # When the broker connection breaks, the broker delivers again what is unacknowledged. Stop the copy that
 # runs here, so that it does not work beside its successor (its completion would be refused anyway).
@@ -30,7 +31,8 @@ worker_cancel_long_running_tasks_on_connection_loss = True
 
 # --- How long a task may take -----------------------------------------------------------------------
 # The soft limit raises an exception that the task can clean up after; the hard limit kills the child.
-# Both are far above the gateway's timeout, so they only end what hangs.
+# Both are far above the gateway's timeout, so they only end what hangs. A chunk of an upload, which asks the
+# gateway 50 times, has longer ones of its own.
 task_soft_time_limit = 60
 task_time_limit = 90
 
@@ -58,6 +60,8 @@ broker_connection_max_retries = None
 # Few tries: a web request must not hang on the broker. The webhook then answers 503, and the provider
 # sends the event again.
 broker_connection_timeout = 2
+# Nor for a connection of the pool that no other thread gives back (from Celery 5.7 on).
+broker_pool_acquire_timeout = 5
 task_publish_retry = True
 task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
 
@@ -70,24 +74,42 @@ task_ignore_result = True
 result_expires = None
 
 # --- Queues -----------------------------------------------------------------------------------------
-# A flood of notifications must not delay payments, so each has its own queue; a worker serves both
-# here, in production give them workers of their own (celery worker -Q payments).
+# A flood of notifications must not delay payments, nor an upload of 100,000 rows anything else, so each has
+# its own queue; a worker serves all here, in production give them workers of their own
+# (celery worker -Q payments).
 task_default_queue = "default"
 # Exchange and key are stated because Celery binds a queue without them to the default queue's key.
 task_queues = tuple(
-    Queue(name, Exchange(name), routing_key=name) for name in ("default", "payments", "notifications")
+    Queue(name, Exchange(name), routing_key=name)
+    for name in ("default", "payments", "notifications", "registrations", "badges")
 )
 task_routes = {
     "example_project.payments.tasks.handle_event": {"queue": "payments"},
     "example_project.payments.tasks.notify": {"queue": "notifications"},
+    "example_project.registrations.tasks.register": {"queue": "registrations"},
+    # Not behind the chunks of an upload: the first badges are printed while the last rows are registered.
+    "example_project.registrations.tasks.print_badge": {"queue": "badges"},
+    # Somebody's money, like any other payment.
+    "example_project.registrations.tasks.take_payment": {"queue": "payments"},
+    "example_project.registrations.tasks.ask_again": {"queue": "payments"},
 }
 # A misspelt queue name is an error at send instead of a queue that nobody reads.
 task_create_missing_queues = False
 
-# --- The worker process -----------------------------------------------------------------------------
-# A child is replaced after this many tasks or this much memory (KiB), which bounds leaks.
-worker_max_tasks_per_child = 1000
+# --- How much memory a worker may take --------------------------------------------------------------
+# A child that has held more than this (KiB, its peak, with what it shares with its parent) is replaced when
+# its task has ended, never in the middle of one. Far above the parent's own size, or each task costs a fork;
+# times the number of children below what the host has.
 worker_max_memory_per_child = 400_000
+# Python gives memory back late and fragments it, and libraries leak a little with each call: a child that
+# stays small at its peak is replaced as well, before that adds up.
+worker_max_tasks_per_child = 1000
+# Neither stops one task that grows without end. The limits of time above end it if it is slow; if it is
+# quick, the host's limit must: MemoryMax= of the unit, the limit of the container. A child that is killed so
+# is a crash like any other: its work is taken over, and after max_crashes it is a dead letter. Against it at
+# the source: a chunk has 50 rows, a row at most 1,000 characters, and no upload is read whole.
+
+# --- The worker process -----------------------------------------------------------------------------
 # At a deployment, give running tasks this long to finish before they are stopped and handed back.
 worker_soft_shutdown_timeout = 20.0
 # Django's LOGGING decides the format, not Celery.

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "example_project.payments",
     "example_project.books",
     "example_project.study_plans",
+    "example_project.registrations",
 ]
 
 MIDDLEWARE = [
@@ -87,15 +88,23 @@ IDEMPOTENT_TASKS = {
     "LEASE": int(os.environ.get("IDEMPOTENCY_LEASE", "60")),
     # How long a reserved call may wait in the queue before the sweeper sends it again.
     "REPUBLISH_AFTER": int(os.environ.get("IDEMPOTENCY_REPUBLISH_AFTER", "300")),
+    # While the broker is out for good: set it for the web servers, and what is sent is done where it is sent,
+    # an upload in the organiser's request. A short outage needs nothing: the sweeper sends later.
+    "SYNC_FALLBACK": os.environ.get("SYNC_FALLBACK") == "1",
 }
 
 GATEWAY_URL = os.environ.get("GATEWAY_URL", "http://127.0.0.1:8900")
 GATEWAY_TIMEOUT = 5.0
 # The longest wait in seconds between two tries of a charge; the gateway's Retry-After may be longer.
 PAYMENTS_LONGEST_BACKOFF = int(os.environ.get("PAYMENTS_LONGEST_BACKOFF", "600"))
+PRINTER_URL = os.environ.get("PRINTER_URL", "http://127.0.0.1:8901")
+PRINTER_TIMEOUT = 5.0
 WEBHOOK_MAX_BYTES = 64 * 1024
 # An older event is refused, however well it is signed.
 WEBHOOK_MAX_AGE = 3 * 24 * 60 * 60
+
+# An organiser's file of 100,000 rows has about 10 MB.
+REGISTRATIONS_MAX_BYTES = 32 * 1024 * 1024
 
 # How long one paid step of a study plan takes.
 STUDY_PLAN_SECONDS = float(os.environ.get("STUDY_PLAN_SECONDS", "2"))

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from celery._state import get_current_app
+from kombu.transport import memory
 
+from tests.support.ledger.quick import emptied_by_delete
 from tests.support.workers.processes import Worker
 
+__all__ = ["emptied_by_delete"]
+
+# Made first: else the default app is the first that any test happens to import, with other tasks each time.
+get_current_app()
 # The shipped contract explains its failures as the tests here do; it must be said before its first import.
 pytest.register_assert_rewrite("django_idempotent_tasks.testing.contract")
 
-#: Real brokers and connections, beats, races, deaths at every line, the model, mutants, mypy: minutes in all.
+#: Real brokers and connections, beats, races, deaths at every line, the model, mutants, mypy, the doctor's
+#: projects, the pages' examples: minutes in all.
 THOROUGH = {
     "admin",
     "admin/themes",
     "beat",
     "crashes",
     "crashes/model",
+    "docs",
     "ledger/stores",
     "ledger/stores/mutants",
     "operations",
+    "operations/doctor",
     "races",
     "results",
+    "running/batches",
     "running/connections",
     "running/delivery",
     "sending",
@@ -45,9 +58,15 @@ HERE = Path(__file__).parent
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no test that its folder's mark leaves out: collecting takes half the time then."""
-    mark = _mark_of(collection_path)
-    return True if mark and f"not {mark}" in config.option.markexpr.split(" and ") else None
+    """Import no test that its mark leaves out: collecting takes half the time then, or less."""
+    mark, wanted = _mark_of(collection_path), config.option.markexpr.split(" and ")
+    if mark and f"not {mark}" in wanted:
+        return True
+    return True if "process" in wanted and not _starts_processes(collection_path, mark) else None
+
+
+def _starts_processes(path: Path, mark: str | None) -> bool:
+    return mark == "process" or path.suffix != ".py" or "mark.process" in path.read_text("utf-8")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,6 +74,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if mark := _mark_of(item.path):
             item.add_marker(mark)
+
+
+def pytest_collection_finish() -> None:
+    """Let each app keep its tasks to itself: each new one would make those of all that tests import."""
+    shared: Any = import_module("celery._state")._on_app_finalizers
+    shared -= {each for each in shared if getattr(each, "__qualname__", "").startswith("Celery.task.")}
+
+
+def pytest_runtest_setup() -> None:
+    """Empty the memory broker: all apps of a process share it, and a sweeper leaves a full queue alone."""
+    memory.Channel.queues.clear()
 
 
 def _mark_of(path: Path) -> str | None:

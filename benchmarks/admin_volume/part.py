@@ -94,9 +94,9 @@ def _operator() -> Client:
 def _pages(rows: int) -> dict[str, str]:
     keys, dead, jobs = (_list(model) for model in ("idempotencykey", "deadletter", "failedjob"))
     succeeded = IdempotencyKey.objects.get(digest=known_digest(rows // 2 + 3))
-    letter = DeadLetter.objects.order_by("signature", "finished_at")[0]
-    signature, redrive = letter.signature, reverse("admin:django_idempotent_tasks_deadletter_redrive_many")
     return {
+        "first page of the admin": reverse("admin:index"),
+        "index of the app": reverse("admin:app_list", args=["django_idempotent_tasks"]),
         "dashboard": reverse("admin:django_idempotent_tasks_dashboard"),
         "keys": keys,
         "keys, page 100": f"{keys}?p=100",
@@ -112,8 +112,18 @@ def _pages(rows: int) -> dict[str, str]:
         "keys, a task over 24 h ago": f"{keys}?made=over-24h&task=shop.tasks.none",
         "keys, search by task id": f"{keys}?q={succeeded.task_id}",
         "keys, search by digest": f"{keys}?q={succeeded.digest}",
-        "keys, search by key in a task": f"{keys}?q=order_id=none&task=shop.tasks.task_0",
+        "keys, periodic runs too": f"{keys}?periodic=shown",
+        "keys, only periodic runs": f"{keys}?periodic=only",
         "a key": _page("idempotencykey", succeeded.digest),
+        **_dead_letters(dead, jobs),
+        **_searches(keys, dead, jobs),
+    }
+
+
+def _dead_letters(dead: str, jobs: str) -> dict[str, str]:
+    letter = DeadLetter.objects.order_by("signature", "finished_at")[0]
+    signature, redrive = letter.signature, reverse("admin:django_idempotent_tasks_deadletter_redrive_many")
+    return {
         "dead letters": dead,
         "dead letters, a signature": f"{dead}?signature={signature}&ended=24h",
         "dead letters, an absent task": f"{dead}?task=shop.tasks.none",
@@ -128,6 +138,20 @@ def _pages(rows: int) -> dict[str, str]:
         "duplicates, search": f"{_list('duplicateattempt')}?q=none",
         "duplicates by scope": reverse("admin:django_idempotent_tasks_refusals"),
         "duplicates by scope, 24 h": f"{reverse('admin:django_idempotent_tasks_refusals')}?since=24h",
+    }
+
+
+def _searches(keys: str, dead: str, jobs: str) -> dict[str, str]:
+    """The one search box, by what an index does not find at once."""
+    return {
+        "keys, search by a value": f"{keys}?q=4999990",
+        "keys, search by an absent value": f"{keys}?q=nothing-like-this",
+        "keys, search by a digit": f"{keys}?q=7",
+        "keys, search by a task": f"{keys}?q=task_99",
+        "keys, search by a scope": f"{keys}?q=tenant-7",
+        "failed jobs, search by an absent value": f"{jobs}?q=nothing-like-this",
+        "dead letters, search by an absent value": f"{dead}?q=nothing-like-this",
+        "refused calls, search by an absent value": f"{_list('duplicateattempt')}?q=nothing-like-this",
     }
 
 

@@ -110,7 +110,7 @@ def write_images(setting: str) -> None:
     execute(FEW, "SELECT pg_reload_conf()")
 
 
-def execute(alias: str, statement: str, **parameters: int | str) -> list[Any]:
+def execute(alias: str, statement: str, **parameters: int | str | list[Any]) -> list[Any]:
     """Run one statement; its rows, if it has any."""
     with connections[alias].cursor() as cursor:
         cursor.execute(statement, parameters or None)

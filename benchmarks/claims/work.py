@@ -28,25 +28,25 @@ Work = Callable[[LedgerStore, int], object]
 def atomic(store: LedgerStore, _rows: int) -> None:
     """One statement and the commit."""
     with transaction.atomic(using=store.connection.alias):
-        found = store.atomic_new(_call(uuid4(), None), owner=new_owner(), **_times())
-    _expect(found is not None)
+        found = store.atomic_new(new_call(uuid4(), None), owner=new_owner(), **times())
+    expect(found is not None)
 
 
 def leased(store: LedgerStore, _rows: int) -> None:
     """The claim with its message and its commit, then the completion and its commit."""
-    call, owner = _call(uuid4(), MESSAGE), new_owner()
+    call, owner = new_call(uuid4(), MESSAGE), new_owner()
     grant = store.claim_new(call, owner=owner, lease=LEASE)
-    _expect(grant is not None)
+    expect(grant is not None)
     if grant is not None:
         claim = Claim(call, owner, grant, LEASE)
-        _expect(store.complete(claim, result=None, reason=Reason.DONE, **_times()))
+        expect(store.complete(claim, result=None, reason=Reason.DONE, **times()))
 
 
 def duplicate(store: LedgerStore, rows: int) -> None:
-    """A claim that finds one of the keys, the row that is read then, and the audit row."""
-    call = _call(known_digest(randint(1, rows)), None)
-    _expect(store.claim_new(call, owner=new_owner(), lease=LEASE) is None)
-    _expect(store.read(call.identity.digest, task_id=call.task_id) is not None)
+    """A claim that finds one of the newer keys, the row that is read then, and the audit row."""
+    call = new_call(known_digest(randint(rows // 2 + 1, rows)), None)
+    expect(store.claim_new(call, owner=new_owner(), lease=LEASE) is None)
+    expect(store.read(call.identity.digest, task_id=call.task_id) is not None)
     store.record_duplicate(call, place="worker", reason="already_completed")
 
 
@@ -60,14 +60,17 @@ def store_of(alias: str) -> LedgerStore:
     return store
 
 
-def _call(digest: UUID, message: str | None) -> Call:
+def new_call(digest: UUID, message: str | None) -> Call:
+    """A call of a small task."""
     return Call(Identity(digest, None, "order_id=7", None), "shop.tasks.charge", str(uuid4()), message)
 
 
-def _times() -> dict[str, int]:
+def times() -> dict[str, int]:
+    """How long a completed key is kept, by the settings."""
     return {"retention": settings().retention, "window": settings().redelivery_window}
 
 
-def _expect(is_so: bool) -> None:  # noqa: FBT001  the one thing it is asked
+def expect(is_so: bool) -> None:  # noqa: FBT001  the one thing it is asked
+    """Raise AssertionError unless it is so."""
     if not is_so:
         raise AssertionError("A claim or a completion ended otherwise than it must.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import floor, sqrt
 from statistics import median
 
 
@@ -30,6 +31,16 @@ def compare(measured: Sequence[float], base: Sequence[float]) -> Comparison:
 def spread(values: Sequence[float]) -> float:
     """Half the distance between the extremes, as a part of the median."""
     return (max(values) - min(values)) / 2 / median(values)
+
+
+def doubt(ratios: Sequence[float]) -> float:
+    """How far the median of rounds may be from the true one, as a part of it, in 19 of 20 runs.
+
+    Half the distance between two of the ratios, by their order alone: few disturbed rounds do not count.
+    """
+    ordered, middle = sorted(ratios), median(ratios)
+    left_out = max(floor(len(ordered) / 2 - 0.98 * sqrt(len(ordered))), 0)
+    return (ordered[-1 - left_out] - ordered[left_out]) / 2 / middle
 
 
 def known_median(values: Iterable[float | None]) -> float | None:

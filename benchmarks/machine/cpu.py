@@ -11,9 +11,14 @@ from example_project.servers.process import children
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
+def process_seconds(*pids: int) -> float | None:
+    """What these processes have used; None where the system does not tell."""
+    return _sum(pids, ended_too=False)
+
+
 def worker_seconds(parent: int, pool: Iterable[int]) -> float | None:
     """What a worker's parent and the processes of its pool have used; None where the system does not tell."""
-    return _sum([parent, *pool], ended_too=False)
+    return process_seconds(parent, *pool)
 
 
 def server_seconds(postmaster: int) -> float | None:

@@ -12,9 +12,9 @@ def set_servers(servers: dict[str, str], *, checked: bool) -> None:
     os.environ.update(servers, DJANGO_SETTINGS_MODULE=SETTINGS, BENCH_CHECKED=str(int(checked)))
 
 
-def set_role(*, guarded: bool, kept: bool, peers: bool = False) -> None:
+def set_role(*, guarded: bool, kept: bool, peers: bool = False, fast: bool = False) -> None:
     """Say what this process is; to be called before anything reads the settings."""
-    flags = {"BENCH_GUARDED": guarded, "BENCH_KEPT": kept, "BENCH_PEERS": peers}
+    flags = {"BENCH_GUARDED": guarded, "BENCH_KEPT": kept, "BENCH_PEERS": peers, "BENCH_FAST": fast}
     os.environ.update({name: str(int(flag)) for name, flag in flags.items()})
 
 
@@ -41,6 +41,11 @@ def has_peers() -> bool:
 def is_kept() -> bool:
     """Whether this process keeps its database connections."""
     return _flag("BENCH_KEPT")
+
+
+def is_fast() -> bool:
+    """Whether this process's claims wait for no disk."""
+    return os.environ.get("BENCH_FAST", "0") == "1"
 
 
 def is_checked() -> bool:

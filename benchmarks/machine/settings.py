@@ -7,7 +7,7 @@ import os
 from django.core.management.utils import get_random_secret_key
 
 from benchmarks.machine.celery import app as celery_app
-from benchmarks.machine.environment import has_beat, is_checked, is_guarded, is_kept
+from benchmarks.machine.environment import has_beat, is_checked, is_fast, is_guarded, is_kept
 from example_project.database_url import database_from_url
 
 __all__ = ["celery_app"]
@@ -28,4 +28,4 @@ if is_kept():
     DATABASES["default"]["CONN_MAX_AGE"] = 600
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = is_checked()
 
-IDEMPOTENT_TASKS = {"KEEP_CONNECTIONS": is_kept()}
+IDEMPOTENT_TASKS = {"KEEP_CONNECTIONS": is_kept(), **({"CLAIM_DURABILITY": "fast"} if is_fast() else {})}

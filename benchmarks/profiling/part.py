@@ -21,6 +21,7 @@ from benchmarks.figures.table import figure, render
 from benchmarks.handler.handler import HANDLERS, Bench, Handler
 from benchmarks.machine.celery import app
 from benchmarks.machine.machine import load, machine_now
+from benchmarks.profiling.metrics import metrics_table
 from benchmarks.profiling.steps import CELERY, LABELS, timing, waits_for_the_server
 from benchmarks.profiling.stopwatch import Stopwatch
 from example_project.servers import Servers
@@ -62,6 +63,7 @@ def run(options: argparse.Namespace, _servers: Servers, _logs: Path) -> Report:
     machine = machine_now()
     taken = {title: _timed(shown, calls, clock) for title, clock in CLOCKS.items()}
     functions = {label: _by_function(label, calls) for label in TAKEN_APART}
+    metrics, added = metrics_table(4 * calls)
     machine["load at the end"] = load()
     parts = [
         *(f"One call, step by step, us {title}\n\n{_table(shown, one)}" for title, one in taken.items()),
@@ -69,11 +71,14 @@ def run(options: argparse.Namespace, _servers: Servers, _logs: Path) -> Report:
             f"{label}: the package's own functions, us a call\n\n{_functions_table(rows)}"
             for label, rows in functions.items()
         ),
+        *filter(None, [metrics]),
         NOTES.rstrip(),
         machine_line(machine),
     ]
     steps = {title: {label: _medians(each) for label, each in one.items()} for title, one in taken.items()}
-    return Report("\n\n".join(parts), {"steps": steps, "functions": functions, "machine": machine})
+    return Report(
+        "\n\n".join(parts), {"steps": steps, "functions": functions, "metrics": added, "machine": machine}
+    )
 
 
 def _timed(shown: list[Handler], calls: int, clock: Callable[[], int]) -> dict[str, Calls]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,17 @@ class BrokenBenchmark(RuntimeError):
 class Fleet:
     """One worker of each role. They stay, so that a round begins with warm processes."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, roles: Collection[Role] = tuple(ROLES.values())) -> None:
         self._logs = logs
+        self._roles = roles
         self._programs: dict[str, Program] = {}
 
     def start(self) -> None:
         """Start all and return when all answer."""
-        for name in ROLES:
-            self._programs[name] = Program(name, ["benchmarks.throughput.worker", name], self._logs)
-        missing = {role.hostname for role in ROLES.values()}
+        for role in self._roles:
+            command = ["benchmarks.throughput.worker", role.name]
+            self._programs[role.name] = Program(role.name, command, self._logs)
+        missing = {role.hostname for role in self._roles}
 
         def all_answer() -> bool:
             for reply in app.control.ping(timeout=0.5) or []:

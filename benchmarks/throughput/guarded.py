@@ -62,3 +62,29 @@ def weighs(self: Any, batch: str, number: int, note: str) -> int:  # noqa: ARG00
     """Return how long the message is that was stored with this claim."""
     message = IdempotencyKey.objects.values_list("message", flat=True).get(task_id=self.request.id)
     return len(message or "")
+
+
+@shared_task(base=IdempotentTask, bind=True)
+def registers(self: Any, batch: str, records: list[int]) -> None:
+    """Write a chunk of rows, each in the transaction of its record."""
+    for record in self.idempotency.records(records):
+        with record:
+            write_row(batch, record.value)
+
+
+STEPS = 5
+
+
+@shared_task(base=IdempotentTask, bind=True, key=_KEY)
+def steps(self: Any, batch: str, number: int, note: str) -> None:  # noqa: ARG001
+    """Write some rows, each in a step."""
+    for part in range(STEPS):
+        self.idempotency.step(f"part {part}", write_row, batch, number)
+
+
+@shared_task(base=IdempotentTask, key=_KEY)
+def parts(batch: str, number: int, note: str) -> None:  # noqa: ARG001
+    """Write some rows, each in a transaction."""
+    for _ in range(STEPS):
+        with transaction.atomic():
+            write_row(batch, number)

@@ -24,3 +24,11 @@ def write(batch: str, number: int, note: str) -> None:  # noqa: ARG001  makes me
 def mark(batch: str, number: int) -> None:
     """Write down when the queue came to this place."""
     write_row(batch, number)
+
+
+@shared_task
+def write_chunk(batch: str, records: list[int]) -> None:
+    """Write a chunk of rows, each in a transaction of its own."""
+    for number in records:
+        with transaction.atomic():
+            write_row(batch, number)

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.figures import goals
-from benchmarks.figures.arithmetic import Comparison, compare, known_median, spread
+from benchmarks.figures.arithmetic import Comparison, compare, doubt, known_median, spread
 from benchmarks.figures.table import figure, goal, render
 from benchmarks.handler.counts import Counts
 from benchmarks.handler.identity import SIZES
@@ -22,17 +22,20 @@ THROUGHPUT = (
     "tasks/s",
     "spread",
     "WAL B",
-    "worker ms",
+    "parent ms",
+    "children ms",
     "server ms",
     "beside",
     "ratio",
-    "by round",
     "from-to",
     "by ms",
+    "±",
     "goal",
     "verdict",
 )
-OWN_COLUMNS = 6
+OWN_COLUMNS = 7
+#: A ratio by processor time is settled when its doubt is below this.
+SETTLED = 0.05
 TEXTS = (0, len(THROUGHPUT) - 1)
 
 
@@ -56,14 +59,37 @@ class Results:
         """A variant beside another."""
         return compare(self.rates(label), self.rates(base))
 
+    def by_processor(self, label: str, base: str) -> list[float]:
+        """The ratios, round by round, that a machine without idle time would show; none where unknown."""
+        pairs = zip(self.rounds[label], self.rounds[base], strict=True)
+        return [other.cpu / own.cpu for own, other in pairs if own.cpu and other.cpu]
+
+    def unsettled(self) -> dict[str, float]:
+        """The ratios with a goal of which the rounds do not tell enough yet, with their doubt."""
+        found = {
+            f"{variant.label}/{against.base}": doubt(ratios)
+            for variant in VARIANTS
+            for against in variant.against
+            if against.goal is not None and self.has(variant.label, against.base)
+            if (ratios := self.by_processor(variant.label, against.base))
+        }
+        return {name: value for name, value in found.items() if value >= SETTLED}
+
+    def has(self, *labels: str) -> bool:
+        """Whether all of these were measured."""
+        return all(self.rounds.get(label) for label in labels)
+
     def tables(self) -> str:
         """All tables, for people."""
         parts = [
             ("Tasks a second, two children", _throughput(self)),
-            ("One call in its process, without a queue", handler_table(self.handlers, self.counts)),
             ("Memory of a worker, MB", _memory(self)),
-            ("Computing a call's identity, once, where it is sent", _identity(self)),
         ]
+        if self.handlers:
+            parts += [
+                ("One call in its process, without a queue", handler_table(self.handlers, self.counts)),
+                ("Computing a call's identity, once, where it is sent", _identity(self)),
+            ]
         return "\n\n".join(f"{title}\n\n{table}" for title, table in parts)
 
     def as_json(self) -> dict[str, Any]:
@@ -72,6 +98,7 @@ class Results:
             f"{variant.label}/{against.base}": asdict(self.compared(variant.label, against.base))
             for variant in VARIANTS
             for against in variant.against
+            if self.has(variant.label, against.base)
         }
         return {**asdict(self), "ratios": ratios}
 
@@ -79,7 +106,10 @@ class Results:
 def _throughput(results: Results) -> str:
     rows = []
     for variant in VARIANTS:
-        for number, against in enumerate(variant.against or [None]):
+        if not results.has(variant.label):
+            continue
+        shown = [against for against in variant.against if results.has(against.base)]
+        for number, against in enumerate(shown or [None]):
             own = _own_cells(results, variant) if number == 0 else [""] * OWN_COLUMNS
             rows.append([*own, *_compared_cells(results, variant, against)])
     return render(THROUGHPUT, rows, texts=TEXTS)
@@ -92,7 +122,8 @@ def _own_cells(results: Results, variant: Variant) -> list[str]:
         figure(median(rates)),
         f"±{spread(rates):.0%}",
         figure(median(one.wal for one in rounds)),
-        figure(known_median(one.worker_cpu for one in rounds), 2),
+        figure(known_median(one.parent_cpu for one in rounds), 2),
+        figure(known_median(one.pool_cpu for one in rounds), 2),
         figure(known_median(one.server_cpu for one in rounds), 2),
     ]
 
@@ -101,21 +132,16 @@ def _compared_cells(results: Results, variant: Variant, against: Against | None)
     if against is None:
         return [""] * (len(THROUGHPUT) - OWN_COLUMNS)
     ratio = results.compared(variant.label, against.base)
+    used = results.by_processor(variant.label, against.base)
     return [
         against.base,
         figure(ratio.of_medians, 2),
-        figure(ratio.of_rounds, 2),
         f"{ratio.lowest:.2f}-{ratio.highest:.2f}",
-        figure(_by_processor(results, variant.label, against.base), 2),
+        figure(known_median(used), 2),
+        f"{doubt(used):.0%}" if used else "",
         goal(against.goal, ">="),
-        goals.at_least(ratio.of_medians, against.goal),
+        goals.at_least(known_median(used) or ratio.of_medians, against.goal),
     ]
-
-
-def _by_processor(results: Results, label: str, base: str) -> float | None:
-    """The ratio that a machine without idle time would show: the base's processor time over the variant's."""
-    own, other = (known_median(one.cpu for one in results.rounds[name]) for name in (label, base))
-    return None if own is None or other is None else other / own
 
 
 def _memory(results: Results) -> str:

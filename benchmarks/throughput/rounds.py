@@ -11,7 +11,7 @@ from django.db.models import Max, Min, QuerySet
 
 from benchmarks.figures.arithmetic import per_task
 from benchmarks.machine.celery import app
-from benchmarks.machine.cpu import server_seconds, worker_seconds
+from benchmarks.machine.cpu import process_seconds, server_seconds
 from benchmarks.models import Work
 from benchmarks.throughput.fleet import BrokenBenchmark, Fleet
 from benchmarks.throughput.plain import mark
@@ -33,15 +33,16 @@ class Measured:
 
     rate: float
     wal: float
-    worker_cpu: float | None
+    parent_cpu: float | None
+    pool_cpu: float | None
     server_cpu: float | None
 
     @property
     def cpu(self) -> float | None:
-        """Worker and server together."""
-        if self.worker_cpu is None or self.server_cpu is None:
+        """The worker's parent, its children and the server together."""
+        if self.parent_cpu is None or self.pool_cpu is None or self.server_cpu is None:
             return None
-        return self.worker_cpu + self.server_cpu
+        return self.parent_cpu + self.pool_cpu + self.server_cpu
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class _Reading:
     """What has been used so far: bytes of WAL, seconds of processor time."""
 
     wal: float
-    worker: float | None
+    parent: float | None
+    pool: float | None
     server: float | None
 
 
@@ -95,14 +97,15 @@ class Track:
         return Measured(
             self.count / seconds,
             per_task(before.wal, after.wal, self.count),
-            _milliseconds(before.worker, after.worker, self.count),
+            _milliseconds(before.parent, after.parent, self.count),
+            _milliseconds(before.pool, after.pool, self.count),
             _milliseconds(before.server, after.server, self.count),
         )
 
     def _read(self, variant: Variant) -> _Reading:
         server = None if self.server is None else server_seconds(self.server.pid)
-        worker = worker_seconds(*self.fleet.processes(variant.role))
-        return _Reading(wal_position(), worker, server)
+        parent, pool = self.fleet.processes(variant.role)
+        return _Reading(wal_position(), process_seconds(parent), process_seconds(*pool), server)
 
     def _fill(self, variant: Variant, batch: str, queue: str) -> None:
         task = app.tasks[variant.task]

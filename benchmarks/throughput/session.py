@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from benchmarks.throughput.fleet import BrokenBenchmark, Fleet
 from benchmarks.throughput.report import Results
 from benchmarks.throughput.rounds import Track
 from benchmarks.throughput.variants import ABSENT, BY_LABEL, SEEDS
-from benchmarks.throughput.worker import GUARDED_KEPT, PLAIN_KEPT, ROLES, Role
+from benchmarks.throughput.worker import GUARDED_KEPT, PLAIN_KEPT, Role
 from django_idempotent_tasks.models import IdempotencyKey
 from example_project.servers import Server, Servers
 
@@ -30,18 +31,36 @@ from example_project.servers import Server, Servers
 #: change of a page writes the whole page.
 QUIET = ("ALTER SYSTEM SET checkpoint_timeout = '1h'", "ALTER SYSTEM SET max_wal_size = '8GB'")
 
+MOST_ROUNDS = 60
+#: A round of each of these workers before anything is measured.
+WARMED = frozenset(
+    {
+        "set-nx",
+        "stock",
+        "atomic-stock",
+        "complete-stock",
+        "complete-fast",
+        "atomic-before",
+        "complete-before",
+    }
+)
+
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: tasks a round, rounds a variant, calls of each handler.
+    """How much is measured: tasks a round, the fewest rounds a variant, calls of each handler.
 
-    After ``seconds`` no further round is begun: a slow machine measures less, not longer.
+    Rounds go on until the ratios are settled, unless ``exactly`` so many are wanted. After ``seconds`` no
+    further round is begun. ``labels`` are the variants; ``in_process``: whether handlers are called as well.
     """
 
     tasks: int
     rounds: int
     calls: int
     seconds: float
+    labels: Sequence[str]
+    exactly: bool = False
+    in_process: bool = True
 
 
 class Session:
@@ -50,7 +69,9 @@ class Session:
     def __init__(self, servers: Servers, logs: Path, effort: Effort) -> None:
         self._servers = servers
         self._effort = effort
-        self._fleet = Fleet(logs)
+        roles = {BY_LABEL[label].role for label in (*effort.labels, *SEEDS)}
+        self._fleet = Fleet(logs, roles | {PLAIN_KEPT})
+        self._roles = len(roles | {PLAIN_KEPT})
         self._track = Track(self._fleet, servers.postgres, effort.tasks)
         self._began = time.monotonic()
 
@@ -61,7 +82,7 @@ class Session:
         for package in ABSENT:
             self._say(f"{package} is not installed and is left out")
         with ExitStack() as undo:
-            self._say(f"starting {len(ROLES)} workers")
+            self._say(f"starting {self._roles} workers")
             undo.callback(self._fleet.stop)
             self._fleet.start()
             self._warm_up(results)
@@ -69,7 +90,8 @@ class Session:
             complaints = self._fleet.complaints()
             if complaints:
                 raise BrokenBenchmark("\n".join(["the workers complained:", *complaints]))
-        self._in_process(results)
+        if self._effort.in_process:
+            self._in_process(results)
         results.machine["load at the end"] = load()
         return results
 
@@ -91,23 +113,32 @@ class Session:
             self._track.run(BY_LABEL[label], BY_LABEL[label].seed)
             results.memory[f"plain/{label}"] = self._memory(PLAIN_KEPT)
             results.memory[f"guarded/{label}"] = self._memory(GUARDED_KEPT)
-        for label in ("set-nx", "stock", "atomic-stock", "complete-stock"):
+        for label in WARMED.intersection(self._effort.labels):
             self._track.run(BY_LABEL[label], f"warm/{label}")
 
     def _memory(self, role: Role) -> WorkerMemory | None:
         return worker_memory(*self._fleet.processes(role))
 
     def _measure(self, results: Results) -> None:
-        orders = alternating(list(BY_LABEL), self._effort.rounds)
-        results.rounds = {label: [] for label in BY_LABEL}
-        for number, order in enumerate(orders):
-            if number > 0 and self._seconds > self._effort.seconds:
-                self._say("no time for another round")
+        results.rounds = {label: [] for label in self._effort.labels}
+        for number, order in enumerate(alternating(self._effort.labels, MOST_ROUNDS)):
+            if enough := self._enough(number, results):
+                self._say(enough)
                 break
-            self._say(f"round {number + 1} of {len(orders)}: {len(order)} x {self._effort.tasks} tasks")
+            self._say(f"round {number + 1}: {len(order)} x {self._effort.tasks} tasks")
             for label in order:
                 measured = self._track.run(BY_LABEL[label], f"{number}/{label}")
                 results.rounds[label].append(measured)
+
+    def _enough(self, rounds: int, results: Results) -> str:
+        """Why no further round is begun; empty where one is."""
+        if rounds and self._seconds > self._effort.seconds:
+            return "no time for another round"
+        if rounds < self._effort.rounds:
+            return ""
+        if self._effort.exactly:
+            return "as many rounds as were asked for"
+        return "" if results.unsettled() else "the ratios are settled"
 
     def _in_process(self, results: Results) -> None:
         """What needs no workers; they have ended, so that nobody else is at the server."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.util import find_spec
 
 from benchmarks.throughput.worker import (
+    BEFORE_KEPT,
+    GUARDED_FAST,
     GUARDED_KEPT,
     GUARDED_STOCK,
     PEERS_KEPT,
@@ -72,19 +76,35 @@ def _guarded(
 
 
 _WRITE = "benchmarks.throughput.plain.write"
-_LEASED = Against("plain", 0.85)
+_LEASED, _RETURNS = Against("plain", 0.88), Against("plain", 0.80)
 _TWICE_STOCK = Against("stock", 2.0)
 _DUPLICATE = Against("plain", 1.05)
 _DUPLICATE_KIND, _REDELIVERED_KIND = Kind.DUPLICATE, Kind.REDELIVERED
 
 ALL = (
     _plain("plain", "plain", PLAIN_KEPT, _WRITE),
-    _guarded("atomic", "atomic", "atomic", Against("plain", 0.92), _TWICE_STOCK),
+    _guarded("atomic", "atomic", "atomic", Against("plain", 0.95), _TWICE_STOCK),
     _guarded("atomic-result", "atomic, a small result", "atomic_result", Against("plain", 0.88)),
     _guarded("complete", "leased, .complete()", "completes", _LEASED, Against("stock")),
     _guarded("complete-bare", "leased, .complete(), message not stored", "completes_unstored", _LEASED),
-    _guarded("return", "leased, returns", "returns", _LEASED),
-    _guarded("result", "leased, returns a small result", "returns_result", _LEASED),
+    _guarded("return", "leased, returns", "returns", _RETURNS),
+    _guarded(
+        "complete-fast",
+        "leased, .complete(), fast claim",
+        "completes",
+        _LEASED,
+        Against("complete"),
+        role=GUARDED_FAST,
+    ),
+    _guarded(
+        "return-fast",
+        "leased, returns, fast claim",
+        "returns",
+        _RETURNS,
+        Against("return"),
+        role=GUARDED_FAST,
+    ),
+    _guarded("result", "leased, returns a small result", "returns_result", _RETURNS),
     _guarded(
         "dup-atomic",
         "atomic, duplicate",
@@ -130,9 +150,41 @@ ALL = (
         "complete-stock", "leased, .complete(), stock", "completes", Against("stock"), role=GUARDED_STOCK
     ),
 )
-VARIANTS = tuple(variant for variant in ALL if variant.installed)
+
+
+def _before(variant: Variant) -> Variant:
+    """The same with the package of another checkout."""
+    against = (*variant.against, Against(variant.label))
+    label, title = f"{variant.label}-before", f"{variant.title}, before"
+    return replace(variant, label=label, title=title, role=BEFORE_KEPT, against=against)
+
+
+_INSTALLED = tuple(variant for variant in ALL if variant.installed)
+
+
+def _beside_before(variant: Variant) -> tuple[Variant, ...]:
+    """The variant, and next to it, so that the same disturbances hit both, the same before."""
+    is_compared = bool(os.environ.get("BENCH_BEFORE")) and variant.role is GUARDED_KEPT
+    return (variant, _before(variant)) if is_compared else (variant,)
+
+
+VARIANTS = tuple(each for variant in _INSTALLED for each in _beside_before(variant))
 BY_LABEL = {variant.label: variant for variant in VARIANTS}
 #: What is left out here, by the packages' names.
 ABSENT = tuple(variant.package for variant in ALL if not variant.installed)
 #: The variants whose first round completes the keys that the duplicates are of.
 SEEDS = ("complete", "atomic")
+
+
+def chosen(names: Collection[str]) -> list[str]:
+    """The labels to measure: all, or the named ones, what they are compared with, and theirs of before.
+
+    Raises ValueError for a name that is none.
+    """
+    if not names:
+        return list(BY_LABEL)
+    unknown = set(names) - set(BY_LABEL)
+    if unknown:
+        raise ValueError(f"no variant: {', '.join(sorted(unknown))}; there are {', '.join(BY_LABEL)}")
+    wanted = {"plain", *names, *(f"{name}-before" for name in names)}
+    return [label for label in BY_LABEL if label in wanted]

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from . import calls, dashboard, dead_letters, failed_jobs, keys, operations, periodic
+from . import batches, calls, dashboard, dead_letters, failed_jobs, keys, operations, pauses, periodic
 
-__all__ = ["calls", "dashboard", "dead_letters", "failed_jobs", "keys", "operations", "periodic"]
+__all__ = [
+    "batches",
+    "calls",
+    "dashboard",
+    "dead_letters",
+    "failed_jobs",
+    "keys",
+    "operations",
+    "pauses",
+    "periodic",
+]
 
 periodic.register(admin.site)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Max, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..ledger.rules import SHADOW
 from ..models import AnsweredCall, DuplicateAttempt
-from ..operations.search import WINDOW
-from ..operations.selection import NOT_IN_A_COLUMN
+from ..operations.finding import MOST, READ, newest_of
 from .lists.filters import ScopeFilter
+from .lists.finding import NOTE, keys_named, term_of
 from .lists.window import Windowed
 from .page import ReadOnlyAdmin
 from .refusals import refusals
-from .words.wording import at, cell, state_word
+from .words.cells import scope_cell, state_cell, when
+from .words.wording import cell
 
 REFUSALS = "django_idempotent_tasks_refusals"
 
@@ -32,42 +33,34 @@ class CallAdmin(ReadOnlyAdmin):
     search_fields = ("task_id",)
     ordering = ("-id",)
     list_display_links = None
+    looked_at = READ
 
     def get_search_results(
         self,
-        request: HttpRequest,  # noqa: ARG002
+        request: HttpRequest,
         queryset: QuerySet[Any],
         search_term: str,
     ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if NOT_IN_A_COLUMN.search(term):
-            return queryset.none(), False
-        by_digest = _of_digest(term)  # two queries by index: OR over two columns may use neither
-        found = queryset.filter(self.named(queryset, term))
-        return (found if by_digest is None or found.exists() else queryset.filter(by_digest)), False
+        term = term_of(request, search_term)
+        if not search_term or term.is_blank:
+            return (queryset if not search_term else queryset.none()), False
+        named = keys_named(term)
+        setattr(request, NOTE, gettext("Searched: the newest %(read)s rows.") % {"read": f"{READ:,}"})
+        found: set[int] = set()  # a query for each column: OR over two may use no index
+        conditions: list[dict[str, Any]] = [{"task_id": term.text}, {"digest__in": named}]
+        for columns in (*conditions, *self.also(term.text)):
+            rows = newest_of(queryset).filter(**columns).order_by("-id")
+            found.update(rows.values_list("pk", flat=True)[:MOST])
+        return queryset.filter(pk__in=found), False
 
-    def named(self, rows: QuerySet[Any], term: str) -> Q:  # noqa: ARG002
-        """The condition on rows of a task id."""
-        return Q(task_id=term)
+    def also(self, text: str) -> list[dict[str, Any]]:  # noqa: ARG002
+        """Further columns that a search names."""
+        return []
 
     @admin.display(description=_("task id"))
     def call(self, row: Any) -> str:
         """The call that did not run."""
         return cell(row.task_id)
-
-
-def _of_digest(term: str) -> Q | None:
-    try:
-        return Q(digest=UUID(term))
-    except ValueError:
-        return None
-
-
-def _among_the_newest(rows: QuerySet[Any]) -> Q:
-    newest = rows.aggregate(newest=Max("id"))["newest"] or 0
-    return Q(id__gt=newest - WINDOW)
 
 
 @admin.register(DuplicateAttempt)
@@ -76,7 +69,8 @@ class DuplicateAttemptAdmin(CallAdmin):
 
     list_display = ("call", "digest", "scope_shown", "reason_shown", "place_shown", "moment")
     list_filter = (ScopeFilter,)
-    search_help_text = _("A digest, or a task id among the newest 200,000")
+    list_title = _("Refused calls")
+    list_about = _("Their key was taken")
 
     def get_urls(self) -> list[Any]:
         return [
@@ -102,16 +96,16 @@ class DuplicateAttemptAdmin(CallAdmin):
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/django_idempotent_tasks/refusals.html", context)
 
-    def named(self, rows: QuerySet[Any], term: str) -> Q:
-        return Q(task_id=term) & _among_the_newest(rows)
+    def also(self, text: str) -> list[dict[str, Any]]:
+        return [{"scope": text}]
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], texts: dict[str, str]) -> Windowed:  # noqa: ARG002
-        return Windowed(rows.filter(_among_the_newest(rows)) if texts else rows, is_all=not texts)
+        return Windowed(newest_of(rows) if texts else rows, is_all=not texts)
 
     @admin.display(description=_("scope"))
     def scope_shown(self, row: DuplicateAttempt) -> str:
         """The tenant."""
-        return cell(row.scope)
+        return scope_cell(row.scope)
 
     @admin.display(description=_("reason"))
     def reason_shown(self, row: DuplicateAttempt) -> str:
@@ -120,13 +114,13 @@ class DuplicateAttemptAdmin(CallAdmin):
 
     @admin.display(description=_("place"))
     def place_shown(self, row: DuplicateAttempt) -> str:
-        """Whether the call was refused when it was sent or in a worker."""
-        return cell(row.place)
+        """Whether the call was refused when it was sent or in a worker, or ran in shadow mode."""
+        return gettext("shadow mode: it ran") if row.place == SHADOW else cell(row.place)
 
     @admin.display(description=_("at"))
     def moment(self, row: DuplicateAttempt) -> str:
         """When the call was refused."""
-        return at(row.at)
+        return when(row, "at")
 
 
 @admin.register(AnsweredCall)
@@ -134,14 +128,15 @@ class AnsweredCallAdmin(CallAdmin):
     """Calls whose key a later call has taken."""
 
     list_display = ("call", "digest", "state_shown", "generation", "until")
-    search_help_text = _("A task id in full")
+    list_title = _("Answered calls")
+    list_about = _("A later call has their key")
 
     @admin.display(description=_("state"))
     def state_shown(self, row: AnsweredCall) -> str:
         """How the call ended."""
-        return state_word(row.state)
+        return state_cell(row.state)
 
     @admin.display(description=_("kept until"))
     def until(self, row: AnsweredCall) -> str:
         """When the sweeper deletes the answer."""
-        return at(row.due_at)
+        return when(row, "due_at")

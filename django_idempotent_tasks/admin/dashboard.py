@@ -1,62 +1,33 @@
-"""The dashboard page: first what needs a person, then numbers, running keys and charts."""
+"""The dashboard page: first what needs a person, then numbers, charts, tasks, workers and queues."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..models import Dashboard, HourlyCount, IdempotencyKey
-from ..operations.counts import Count
-from ..operations.findings import findings
-from ..operations.sentences import lease
-from ..operations.status import Status, look
-from ..operations.text import since
-from ..states import State
-from .charts import busiest, charts, counted_words, hours, this_hour, totals, with_this_hour
+from ..models import Dashboard, HourlyCount
+from ..operations.status import look
+from ..operations.workers import overview
+from .board import charts, index, tables
+from .board.needs import needs, paused
+from .board.numbers import numbers, tiles
+from .board.recent import recent
 from .page import ReadOnlyAdmin
 from .permissions import has
-from .words.ledger import alias, now, store
-from .words.progress import bar
-from .words.visible import key_of
-from .words.wording import at, cell, dotted, state_word
+from .words.ledger import now, store
+from .words.wording import at, dotted
 
-#: How many running keys are listed.
-SHOWN = 20
 NAME = "django_idempotent_tasks_dashboard"
-
-#: Which list shows what a finding is about; a finding without a list is no link.
-_LISTS: dict[str, tuple[str, dict[str, int]]] = {
-    "expired_leases": ("idempotencykey", {"state": int(State.RUNNING)}),
-    "pending_overdue": ("idempotencykey", {"state": int(State.PENDING)}),
-    "retry_overdue": ("idempotencykey", {"state": int(State.RETRY)}),
-    "prune_behind": ("idempotencykey", {"state": int(State.SUCCEEDED)}),
-    "failed": ("deadletter", {"state": int(State.FAILED)}),
-    "review": ("deadletter", {"state": int(State.REVIEW)}),
-    "beat_no_leader": ("beatcursor", {}),
-    "beat_overdue": ("beatcursor", {}),
-    "beat_unreadable": ("beatcursor", {}),
-    "beat_stranger": ("beatcursor", {}),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One number of the dashboard, perhaps with a link."""
-
-    label: str
-    value: str
-    url: str = ""
+#: The parameter by which the script of the page asks for its content alone.
+PART = "part"
 
 
 @admin.register(HourlyCount)
@@ -83,6 +54,10 @@ class HourlyCountAdmin(ReadOnlyAdmin):
 class DashboardAdmin(ReadOnlyAdmin):
     """The dashboard: one page where other models have a list."""
 
+    def __init__(self, model: type[Model], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        index.arrange(admin_site)
+
     def get_urls(self) -> list[Any]:
         """The page under its own name, and under the name that the admin's menu uses."""
         view = self.admin_site.admin_view(self.dashboard)
@@ -92,110 +67,42 @@ class DashboardAdmin(ReadOnlyAdmin):
         return has(request, "view_idempotencykey")
 
     def dashboard(self, request: HttpRequest) -> HttpResponse:
-        """The page, for people who may see keys."""
+        """The page, for people who may see keys; with ``part`` only what its script reads again."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        seen, moment = look(store()), now(request)
-        current, full = this_hour(moment), hours(moment)
-        counted = with_this_hour(full, moment, current)
+        request.current_app = self.admin_site.name
+        if PART in request.GET:
+            return TemplateResponse(
+                request, "admin/django_idempotent_tasks/dashboard_part.html", _content(request)
+            )
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": _("Dashboard: what needs a person, and what goes on"),
+            "title": _("Dashboard"),
             "media": self.media,
-            "findings": _findings(request, seen),
-            "tiles": _tiles(request, seen),
-            "running": _running(request, moment),
-            "charts": charts(counted, moment),
-            "totals": totals(counted, moment, current),
-            "columns": [_("this hour, so far"), _("last full hour"), _("24 hours"), _("7 days")],
-            "counted": counted_words(full, moment),
-            "tasks": busiest(moment),
+            **_content(request),
         }
-        request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/django_idempotent_tasks/dashboard.html", context)
 
 
-def _findings(request: HttpRequest, seen: Status) -> list[dict[str, str]]:
-    return [{"text": each.sentence, "url": _list_of(request, each.name)} for each in findings(seen)]
-
-
-def _list_of(request: HttpRequest, name: str) -> str:
-    model, query = _LISTS.get(name, ("", {}))
-    return _list(request, model, query) if model else ""
-
-
-def _list(request: HttpRequest, model: str, query: dict[str, int]) -> str:
-    if not has(request, f"view_{model}"):
-        return ""
-    url = reverse(f"admin:django_idempotent_tasks_{model}_changelist")
-    return f"{url}?{urlencode(query)}" if query else url
-
-
-def _tiles(request: HttpRequest, seen: Status) -> list[Tile]:
-    states = [tile for state in State for tile in _of_state(request, seen, state)]
-    oldest = seen.states[State.PENDING]["oldest"]
-    return [
-        *states,
-        Tile(_("oldest pending"), _("none") if oldest is None else since(oldest, seen.now)),
-        Tile(_("relay lag: how long due messages wait to be sent"), _lag(seen)),
-        Tile(_("sweeper"), _leads(seen.is_led)),
-        *_beat_tiles(request, seen),
-    ]
-
-
-def _of_state(request: HttpRequest, seen: Status, state: State) -> list[Tile]:
-    """One tile for a state; for FAILED two, because discarded keys wait for nobody."""
-    every = seen.count(state)
-    if state is not State.FAILED:
-        return [Tile(state_word(state), str(every), _list(request, "idempotencykey", {"state": int(state)}))]
-    kept = seen.count(state, "kept")
-    discarded = Count(every.number - kept.number, every.is_bound)
-    return [
-        Tile(_("failed, to be decided"), str(kept), _list(request, "deadletter", {"state": int(state)})),
-        Tile(_("failed and discarded"), str(discarded), _list(request, "deadletter", {"discarded": 1})),
-    ]
-
-
-def _beat_tiles(request: HttpRequest, seen: Status) -> list[Tile]:
-    """The tile that leads to the periodic runs; none without beat."""
-    if seen.beat is None:
-        return []
-    return [
-        Tile(_("beat, with its periodic runs"), _leads(seen.beat.is_led), _list(request, "beatcursor", {}))
-    ]
-
-
-def _leads(is_led: bool) -> str:  # noqa: FBT001  one word for each value
-    return _("has a leader") if is_led else _("no leader")
-
-
-def _lag(seen: Status) -> str:
-    """How long the key that was due first has waited to be sent."""
-    keys = IdempotencyKey.objects.using(alias())
-    due = [
-        keys.filter(state=state, due_at__lte=seen.now)
-        .order_by("due_at")
-        .values_list("due_at", flat=True)
-        .first()
-        for state in (State.PENDING, State.RETRY)
-    ]
-    first = min(filter(None, due), default=None)
-    return _("none") if first is None else since(first, seen.now)
-
-
-def _running(request: HttpRequest, moment: datetime) -> list[dict[str, str]]:
-    rows = IdempotencyKey.objects.using(alias()).filter(state=State.RUNNING).order_by("due_at")
-    return [
-        {
-            "url": reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.pk]),
-            "key": cell(key_of(request, row)),
-            "task": dotted(row.task),
-            "holder": cell(row.owner),
-            "attempt": str(row.attempts),
-            "elapsed": since(row.started_at, moment),
-            "lease": lease(row, moment),
-            "progress": bar(row) if row.progress else "-",
-        }
-        for row in rows.defer("message", "result")[:SHOWN]
-    ]
+def _content(request: HttpRequest) -> dict[str, Any]:
+    """What the page shows, by a bounded number of bounded statements."""
+    seen, moment = look(store()), now(request)
+    newest, full, fleet = recent(moment), charts.hours(moment), overview(store())
+    current = newest.this_hour()
+    counted = charts.with_this_hour(full, moment, current)
+    return {
+        "findings": needs(request, seen),
+        "paused": paused(request, seen),
+        "tiles": tiles(request, seen, newest),
+        "charts": charts.charts(counted, moment, newest),
+        "counted": [charts.read_words(newest), charts.counted_words(full, moment)],
+        "tasks": tables.tasks(request, moment),
+        "workers": tables.workers(request, fleet),
+        "queues": tables.queue_lines(fleet),
+        "running": tables.running(request, fleet),
+        "totals": charts.totals(counted, moment, current),
+        "columns": [_("this hour, so far"), _("last full hour"), _("24 hours"), _("7 days")],
+        "numbers": numbers(request, seen),
+        "moment": at(moment),
+    }

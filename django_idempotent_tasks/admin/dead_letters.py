@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from ..identity.text import public_text
 from ..ledger.encoding import decode_error, error_parts
@@ -19,10 +19,10 @@ from ..models import DeadLetter, FailedJob
 from ..operations import dead_letters
 from ..operations.groups import Signature, by_age
 from ..operations.redaction import call_text
-from ..operations.sentences import what_next
+from ..operations.sentences import what_next, why_not_run
 from .actions.decisions import Discard, Redrive, Resolve
 from .actions.many import VERBS, Verb, ask_picked, matching
-from .actions.matching import is_of_discarded
+from .actions.matching import is_of_discarded, is_of_expected
 from .keys import facts
 from .lists import waiting
 from .lists.filters import (
@@ -34,15 +34,16 @@ from .lists.filters import (
     SignatureFilter,
     TaskFilter,
 )
-from .lists.finding import digests_of
 from .lists.window import Windowed, newest
 from .page import ReadOnlyAdmin
 from .permissions import has
+from .words.batches import batch_url
+from .words.cells import scope_cell, state_cell, task_cell, when, with_small
 from .words.ledger import alias, now
 from .words.steps import step_lines
 from .words.timeline import failures, timeline
-from .words.visible import description_of
-from .words.wording import at, block, category_word, cell, dotted, shown, state_word
+from .words.visible import description_of, error_of, key_of, title_of
+from .words.wording import block, category_word, cell, dotted, sentence, shown
 
 #: The choices of the filter "ended" that a group counts.
 _AGES = ("1h", "24h", "7d")
@@ -52,14 +53,14 @@ _AGES = ("1h", "24h", "7d")
 class DeadLetterAdmin(ReadOnlyAdmin):
     """Keys in FAILED or REVIEW that nobody has discarded; a filter shows the discarded ones."""
 
+    list_title = gettext_lazy("Dead letters")
+    list_about = gettext_lazy("Work that failed for good, or is in doubt")
     list_display = (
         "key",
         "error",
         "ended",
         "task_shown",
         "state_shown",
-        "attempts",
-        "category_shown",
         "scope_shown",
     )
     list_filter = (
@@ -72,7 +73,6 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         SignatureFilter,
     )
     search_fields = ("task_id",)
-    search_help_text = gettext_lazy("A task id or a digest in full; with a task chosen beside, also the key")
     ordering = ("-finished_at",)
     actions = ("redrive_picked", "discard_picked")
     change_list_template = "admin/django_idempotent_tasks/dead_letters.html"
@@ -80,15 +80,17 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     row_actions = (Redrive, Resolve, Discard)
     long_columns = ("message",)
     hidden_columns = MappingProxyType({"key": "view_payload", "error": "view_traceback"})
-    looked_at = 5000
+    looked_at = waiting.LOOKED_AT
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return waiting.discarded() if is_of_discarded(request) else waiting.dead_letters()
+        if is_of_discarded(request):
+            return waiting.discarded()
+        return waiting.expected() if is_of_expected(request) else waiting.dead_letters()
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """A discarded dead letter keeps its page, whichever list links to it."""
+        """A discarded dead letter or an expected end has its page, whichever list links to it."""
         found = super().get_object(request, object_id, from_field)
-        return waiting.discarded_one(object_id) if found is None else found
+        return waiting.other_one(object_id) if found is None else found
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
         """A filter without an index reads the rows that ended last."""
@@ -165,8 +167,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        task, scope = request.GET.get("task"), request.GET.get("scope") or None
-        return queryset.filter(pk__in=digests_of(search_term, task=task, scope=scope)), False
+        return queryset.filter(pk__in=waiting.searched(request, search_term)), False
 
     def base_url(self) -> str:
         """The address of the list without a filter."""
@@ -185,23 +186,18 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: DeadLetter) -> str:
-        """The task's full name."""
-        return dotted(row.task)
+        """The task, by its short name."""
+        return task_cell(row.task)
 
     @admin.display(description=gettext_lazy("scope"))
     def scope_shown(self, row: DeadLetter) -> str:
         """The tenant."""
-        return cell(row.scope)
+        return scope_cell(row.scope)
 
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: DeadLetter) -> str:
-        """FAILED or REVIEW."""
-        return state_word(row.state)
-
-    @admin.display(description=gettext_lazy("category"))
-    def category_shown(self, row: DeadLetter) -> str:
-        """What kind of failure it was."""
-        return category_word(row.category)
+        """FAILED or REVIEW, and what kind of failure it was."""
+        return with_small(state_cell(row.state), category_word(row.category))
 
     @admin.display(description=gettext_lazy("last error"))
     def error(self, row: DeadLetter) -> str:
@@ -215,16 +211,21 @@ class DeadLetterAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("ended"))
     def ended(self, row: DeadLetter) -> str:
-        """When the key ended."""
-        return "-" if row.finished_at is None else at(row.finished_at)
+        """When the key ended, and after how many attempts."""
+        words = ngettext("%(count)s attempt", "%(count)s attempts", row.attempts)
+        return with_small(when(row, "finished_at"), words % {"count": f"{row.attempts:,}"})
 
     def page(self, request: HttpRequest, row: DeadLetter) -> dict[str, Any]:
         moment, jobs = now(request), failures(row)
         last = FailedJob.objects.using(alias()).filter(digest=row.digest).order_by("-id").first()
         problem = dead_letters.known_problem(row)
         return {
+            "title": title_of(row, key_of(request, row)),
+            "badge": state_cell(row.state),
+            "answer": sentence(why_not_run(row, moment, error=error_of(request, row))),
             "next": shown(what_next(row, moment)),
             "discarded_url": f"{self.base_url()}?discarded=1" if row.discarded_at else "",
+            "batch_url": batch_url(request, row),
             "problem": "" if problem is None else shown(problem),
             "facts": facts(request, row, moment),
             "events": timeline(row, jobs, moment),
@@ -260,6 +261,6 @@ def _group(each: Signature) -> dict[str, Any]:
         for age, number in zip(_AGES, each.ages, strict=True)
     ]
     error, task = (
-        (each.signature, "") if each.last is None else (dotted(each.last.error), dotted(each.last.task))
+        (each.signature, "") if each.last is None else (dotted(each.last.error), task_cell(each.last.task))
     )
     return {"error": error, "task": task, "query": every, "cells": [*cells, (each.count, every)]}

@@ -7,7 +7,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -15,13 +15,16 @@ from django.utils.translation import gettext_lazy
 
 from ..identity.text import public_text
 from ..models import FailedJob, IdempotencyKey
+from ..operations.finding import MOST
 from ..operations.redaction import call_text
-from ..operations.selection import NOT_IN_A_COLUMN
+from ..operations.workers import worker_words
 from .actions.reruns import Rerun
-from .lists.filters import CategoryFilter, HappenedFilter, SignatureFilter, TaskFilter
+from .lists.filters import AnyTaskFilter, CategoryFilter, HappenedFilter, SignatureFilter
+from .lists.finding import Looked, found_in, keys_named, term_of
 from .lists.window import Windowed, newest
 from .page import ReadOnlyAdmin
 from .permissions import has
+from .words.cells import labelled, state_cell, task_cell, when, with_small
 from .words.ledger import alias, now
 from .words.timeline import attempts_beside
 from .words.visible import description_of, key_of
@@ -32,18 +35,18 @@ from .words.wording import ago, at, block, category_word, cell, dotted, shown, s
 class FailedJobAdmin(ReadOnlyAdmin):
     """The list of failed jobs, one row for each failed attempt."""
 
+    list_title = gettext_lazy("Failed attempts")
+    list_about = gettext_lazy("Each time that a call failed")
     list_display = (
         "moment",
         "task_shown",
         "key",
         "error_shown",
-        "attempt",
+        "attempt_shown",
         "went_to",
-        "category_shown",
     )
-    list_filter = (CategoryFilter, HappenedFilter, TaskFilter, SignatureFilter)
+    list_filter = (CategoryFilter, HappenedFilter, AnyTaskFilter, SignatureFilter)
     search_fields = ("task_id",)
-    search_help_text = gettext_lazy("A task id or a digest, in full")
     ordering = ("-at",)
     long_columns = ("description", "traceback", "message")
     hidden_columns = MappingProxyType({"key": "view_payload"})
@@ -52,17 +55,19 @@ class FailedJobAdmin(ReadOnlyAdmin):
 
     def get_search_results(
         self,
-        request: HttpRequest,  # noqa: ARG002
+        request: HttpRequest,
         queryset: QuerySet[Any],
         search_term: str,
     ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        if NOT_IN_A_COLUMN.search(term):
-            return queryset.none(), False
-        found = queryset.filter(task_id=term)
-        return (found if found.exists() else queryset.filter(_of_digest(term))), False
+        term = term_of(request, search_term)
+        if not search_term or term.is_blank:
+            return (queryset if not search_term else queryset.none()), False
+        jobs = FailedJob.objects.using(alias())
+        found = [*jobs.filter(task_id=term.text).order_by("-id").values_list("pk", flat=True)[:MOST]]
+        of_keys = jobs.filter(digest__in=keys_named(term)).order_by("-id")
+        found += of_keys.values_list("pk", flat=True)[:MOST]
+        found += found_in(request, term, Looked(jobs, "at"))
+        return queryset.filter(pk__in=found), False
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], equal: dict[str, Any]) -> Windowed:
         """A filter by signature alone has an index."""
@@ -72,12 +77,17 @@ class FailedJobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("at"))
     def moment(self, row: FailedJob) -> str:
         """When the attempt failed."""
-        return at(row.at)
+        return when(row, "at")
 
     @admin.display(description=gettext_lazy("task"))
     def task_shown(self, row: FailedJob) -> str:
-        """The task's full name."""
-        return dotted(row.task)
+        """The task, by its short name."""
+        return task_cell(row.task)
+
+    @admin.display(description=gettext_lazy("attempt"))
+    def attempt_shown(self, row: FailedJob) -> str:
+        """Which attempt of the call it was."""
+        return labelled(_("attempt"), row.attempt)
 
     @admin.display(description=gettext_lazy("key"))
     def key(self, row: FailedJob) -> str:
@@ -93,17 +103,12 @@ class FailedJobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("error"))
     def error_shown(self, row: FailedJob) -> str:
         """The class of the error."""
-        return cell(row.error)
+        return dotted(row.error)
 
     @admin.display(description=gettext_lazy("went to"))
     def went_to(self, row: FailedJob) -> str:
-        """The state that the attempt left its key in."""
-        return state_word(row.state)
-
-    @admin.display(description=gettext_lazy("category"))
-    def category_shown(self, row: FailedJob) -> str:
-        """What kind of failure it was."""
-        return category_word(row.category)
+        """The state that the attempt left its key in, and what kind of failure it was."""
+        return with_small(state_cell(row.state), category_word(row.category))
 
     def page(self, request: HttpRequest, row: FailedJob) -> dict[str, Any]:
         sees = has(request, "view_payload")
@@ -129,7 +134,7 @@ def _facts(request: HttpRequest, row: FailedJob, moment: Any) -> list[tuple[str,
         (_("task id"), shown(row.task_id)),
         (_("attempt"), str(row.attempt)),
         (_("failed"), f"{at(row.at)} ({ago(row.at, moment)})"),
-        (_("worker"), shown(row.worker)),
+        (_("worker"), shown(worker_words(row.worker))),
         (_("category"), category_word(row.category)),
         (_("error"), shown(row.error)),
         (_("error signature"), shown(row.signature)),
@@ -146,10 +151,3 @@ def _key_url(request: HttpRequest, row: FailedJob) -> str:
     if not keys.filter(digest=row.digest).exists():
         return ""
     return reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[row.digest])
-
-
-def _of_digest(term: str) -> Q:
-    try:
-        return Q(digest=UUID(term))
-    except ValueError:
-        return Q(pk__in=())

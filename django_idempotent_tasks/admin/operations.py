@@ -18,6 +18,8 @@ from .actions.audit import who
 from .actions.question import Question, ReasonForm
 from .actions.row import RowAction
 from .page import ReadOnlyAdmin
+from .words.badges import badge, look_of_operation
+from .words.cells import when
 from .words.ledger import alias, now
 from .words.wording import ago, at, cell, shown
 
@@ -28,6 +30,7 @@ class Stop(RowAction):
     slug = "stop"
     label = gettext_lazy("Stop it")
     permissions = ("redrive_deadletter",)
+    is_grave = True
 
     def fits(self, row: RedriveOperation) -> bool:
         return row.state == OperationState.RUNNING
@@ -68,6 +71,8 @@ class Stop(RowAction):
 class RedriveOperationAdmin(ReadOnlyAdmin):
     """The list of redrive operations."""
 
+    list_title = gettext_lazy("Redrives")
+    list_about = gettext_lazy("Of many dead letters at once, carried out by the sweeper")
     list_display = ("begun", "progress", "state_shown", "who", "why", "which", "rate_shown")
     list_filter = ()
     ordering = ("-id",)
@@ -77,7 +82,7 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("begun"))
     def begun(self, row: RedriveOperation) -> str:
         """When a person began it."""
-        return at(row.created_at)
+        return when(row, "created_at")
 
     @admin.display(description=gettext_lazy("progress"))
     def progress(self, row: RedriveOperation) -> str:
@@ -87,8 +92,8 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("state"))
     def state_shown(self, row: RedriveOperation) -> str:
         """Running, done, or stopped and by whom."""
-        word = _state(row)
-        return word if row.stopped_by is None else f"{word} ({cell(row.stopped_by)})"
+        found = badge(_state(row), look_of_operation(row.state))
+        return found if row.stopped_by is None else format_html("{} ({})", found, cell(row.stopped_by))
 
     @admin.display(description=gettext_lazy("asked for by"))
     def who(self, row: RedriveOperation) -> str:
@@ -124,7 +129,7 @@ class RedriveOperationAdmin(ReadOnlyAdmin):
             (_("redriven"), f"{row.redriven:,}"),
             (_("left alone: moved on, or nothing to send"), f"{row.skipped:,}"),
             (_("ended"), "-" if row.finished_at is None else at(row.finished_at)),
-            (_("dead letters that fit and ended since it began: what failed again"), again),
+            (_("dead letters that fit and ended since it began: calls that failed again"), again),
         ]
         return {"facts": facts, "bar": bar(row)}
 

@@ -24,9 +24,10 @@ from ..operations.search import WINDOW
 from ..operations.selection import NOT_IN_A_COLUMN
 from .actions.row import RowAction, act
 from .lists.filters import EqualFilter
+from .lists.finding import HELP, NOTE
 from .lists.window import CappedPaginator, Windowed
 from .permissions import has
-from .words.ledger import alias
+from .words.ledger import alias, now
 from .words.wording import shown
 
 STYLE = "django_idempotent_tasks/admin.css"
@@ -50,6 +51,14 @@ class BoundedChangeList(ChangeList):
 
     is_all = True
 
+    #: What the list says of a search; empty without one.
+    search_note = ""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether rows that were not looked at may be missed: not where there are more than can be paged."""
+        return not self.is_all and not self.paginator.is_capped
+
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         found, admin = super().get_queryset(request, exclude_parameters), cast("Any", self.model_admin)
         specs = [spec for spec in self.filter_specs if isinstance(spec, EqualFilter)]
@@ -58,6 +67,7 @@ class BoundedChangeList(ChangeList):
             return found.none()
         windowed: Windowed = admin.narrowed(request, found, equal)
         self.is_all = windowed.is_all
+        self.search_note = getattr(request, NOTE, "")
         return windowed.rows.filter(**equal).defer(*admin.long_columns)
 
     def get_results(self, request: HttpRequest) -> None:
@@ -66,6 +76,10 @@ class BoundedChangeList(ChangeList):
             admin: Any = self.model_admin
             end = self.page_num * self.list_per_page
             self.result_list = admin.first_rows(self.queryset, end)[end - self.list_per_page : end]
+        rows: list[Any] = list(self.result_list)
+        for row in rows:
+            row.seen_at = now(request)  # cells say how long ago something was
+        self.result_list: Any = rows
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in the stubs only
@@ -83,6 +97,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
     hidden_columns: Mapping[str, str] = MappingProxyType({})
     #: How many rows a filter without an index reads.
     looked_at = WINDOW
+    #: The heading of the list, in plain words.
+    list_title: Any = ""
+    list_about: Any = ""
+    search_help_text = HELP
     #: The template of one row's page; its context comes from :meth:`page`. Without one: the list only.
     page_template = ""
     #: The actions of a person on one row.
@@ -185,7 +203,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         raise NotImplementedError
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        own = {"window": f"{self.looked_at:,}", "list_actions": self.list_actions(request)}
+        own = {
+            "window": f"{self.looked_at:,}",
+            "list_actions": self.list_actions(request),
+            "title": self.list_title or str(self.opts.verbose_name_plural).capitalize(),
+            "subtitle": self.list_about or None,
+        }
         return super().changelist_view(request, own | (extra_context or {}))
 
     def list_actions(self, request: HttpRequest) -> list[dict[str, str]]:  # noqa: ARG002
@@ -194,6 +217,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
 
     def context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """The context that every page of a row needs."""
+        actions = self._links(request, row)
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -201,7 +225,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
             "subtitle": None,
             "object_id": str(row.pk),
             "list_url": self.list_url(request),
-            "actions": self._links(request, row),
+            "actions": actions,
+            "can": _offers([link["offer"] for link in actions if link["offer"]]),
             "media": self.media,
         }
 
@@ -213,7 +238,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         kept = request.GET.get("_changelist_filters", "")
         return f"{url}?{iri_to_uri(kept)}" if kept else url
 
-    def _links(self, request: HttpRequest, row: Any) -> list[dict[str, str]]:
+    def _links(self, request: HttpRequest, row: Any) -> list[dict[str, Any]]:
         """Links to the actions that this person can take on the row now."""
         query = request.GET.urlencode()
         found = []
@@ -224,7 +249,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
                     args=[row.pk],
                     current_app=self.admin_site.name,
                 )
-                found.append({"url": f"{url}?{query}" if query else url, "label": str(action.label)})
+                found.append(
+                    {
+                        "url": f"{url}?{query}" if query else url,
+                        "label": str(action.label),
+                        "is_grave": action.is_grave,
+                        "offer": str(action.offer),
+                    }
+                )
         return found
 
     @admin.display(description="")
@@ -233,3 +265,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # generic in t
         label = _("Select %(row)s for an action") % {"row": shown(obj)}
         box = forms.CheckboxInput({"class": "action-select", "aria-label": label}, lambda _value: False)
         return box.render(helpers.ACTION_CHECKBOX_NAME, str(obj.pk))
+
+
+def _offers(offers: list[str]) -> str:
+    """What this person can do now, as a sentence; empty where it is nothing."""
+    if not offers:
+        return ""
+    *others, last = offers
+    listed = f"{', '.join(others)} {_('or')} {last}" if others else last
+    return _("You can %(offers)s.") % {"offers": listed}

@@ -18,6 +18,7 @@ from ..beat.overview import Overview, entries, overview
 from ..beat.shown import periodic_tasks, problem_with
 from ..models import BeatCursor
 from ..operations.text import since
+from ..operations.workers import leader_words
 from .actions.run_now import RunNow
 from .page import ReadOnlyAdmin
 from .words.entries import Occurrences, next_words, passed_over_words, schedule_words, stranger_words
@@ -150,10 +151,10 @@ def _leaders(seen: Overview) -> list[dict[str, str]]:
     moment = ended or seen.leader.since
     words = first % {"span": since(moment, seen.now), "at": at(moment)}
     return [
-        {"holder": cell(seen.leader.holder), "words": words},
+        {"holder": cell(leader_words(seen.leader.holder)), "words": words},
         *(
             {
-                "holder": cell(each.holder),
+                "holder": cell(leader_words(each.holder)),
                 "words": _("stands by for %(span)s") % {"span": since(each.since, seen.now)},
             }
             for each in seen.standbys

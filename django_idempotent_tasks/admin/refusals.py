@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
+from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW, SHADOW
 from ..models import DuplicateAttempt
 from ..operations.search import WINDOW
 from .lists.filters import AGES, age_of
@@ -64,7 +64,7 @@ def refusals(request: HttpRequest) -> dict[str, Any]:
 
 
 def _looked_at(since: str, moment: datetime) -> QuerySet[DuplicateAttempt]:
-    rows = DuplicateAttempt.objects.using(alias())
+    rows = DuplicateAttempt.objects.using(alias()).exclude(place=SHADOW)
     newest = rows.aggregate(newest=Max("id"))["newest"] or 0
     after, _before = age_of(since if since in _SINCE else "", moment)
     rows = rows.filter(id__gt=newest - WINDOW)

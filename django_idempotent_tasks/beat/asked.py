@@ -72,14 +72,12 @@ def _reserve(entry: CursorEntry, cursor: BeatCursor, now: datetime, by: str, sto
     moment = exact(now)
     end = entry.expires_at(moment)
     if end is not None and end <= moment:
-        msg = (
-            f"{entry.name} has expired at {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
-        )
+        msg = f"{entry.name} expired at {end:%Y-%m-%d %H:%M} UTC: a worker would drop it. Edit its expiry."
         raise ConfigurationError(msg)
     sent = _stamped(entry, moment, store)
     token = store.reserve_new(sent.call, wait=sent.wait, sends=0)
     if token is None:
-        msg = f"{entry.name} was run at this very moment: look at its last runs."
+        msg = f"{entry.name} ran at this very moment: look at its last runs."
         raise ConfigurationError(msg)
     digest = sent.call.identity.digest
     _keep(cursor, Past(moment, digest, aware(stored(moment)), by), store)

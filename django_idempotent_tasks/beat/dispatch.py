@@ -66,7 +66,7 @@ def due_work(entry: CursorEntry, *, now: datetime, store: LedgerStore) -> Work |
     if send and entry.skips_overlap:
         if _is_running(entry, store):
             logger.info(
-                "%s: this time is passed over, because the last occurrence is not finished", entry.name
+                "%s: beat passes this time over, because the last occurrence is not finished", entry.name
             )
             send = []
         send = send[:1]
@@ -110,8 +110,7 @@ def _write_down(works: Sequence[Work], now: datetime, store: LedgerStore, apply:
                 _disable([work.entry for work in works if _is_done(work)], store)
         except BrokenTransaction as broken:
             logger.error(  # noqa: TRY400  Celery has logged the cause
-                "%s: an occurrence is sent without its stamps, which broke the transaction that it is written"
-                " in (%s)",
+                "%s: beat sends an occurrence without its stamps, which broke its row's transaction (%s)",
                 broken.entry.name,
                 broken,
             )
@@ -137,7 +136,7 @@ class _Stamps:
         except (DatabaseError, BrokenTransaction):
             raise
         except Exception as error:  # noqa: BLE001  the project's own classes may raise anything
-            logger.error("%s: an occurrence is sent without its stamps (%s)", entry.name, error)  # noqa: TRY400
+            logger.error("%s: beat sends an occurrence without its stamps (%s)", entry.name, error)  # noqa: TRY400
             return each
 
 
@@ -233,7 +232,7 @@ def _remember_end(work: Work, store: LedgerStore) -> None:
     entry.model.enabled = not _is_done(work)
     if work.due.dropped:
         logger.warning(
-            "%s: %d missed occurrence(s) were passed over (misfire: %s)",
+            "%s: beat passed over %d missed occurrence(s) (misfire: %s)",
             entry.name,
             work.due.dropped,
             entry.misfire,
@@ -279,7 +278,7 @@ def _note(endings: list[Ending], store: LedgerStore) -> None:
                 if not each.is_sent:
                     store.send_failed(each.digest, token=each.token)
     except DatabaseError as error:
-        logger.warning("Whether the broker took %d message(s) was not written (%s)", len(endings), error)
+        logger.warning("Beat could not write whether the broker took %d message(s) (%s)", len(endings), error)
 
 
 def kept() -> int:

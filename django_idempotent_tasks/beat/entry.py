@@ -50,7 +50,7 @@ class CursorEntry(ModelEntry):  # type: ignore[misc]  # it ships no types
         )  # computed now, so that an error is raised while the entry is made
 
     def _disable(self, model: Any) -> NoReturn:
-        msg = f"{model.name} has a schedule that is gone; edit the periodic task."
+        msg = f"{model.name} has a schedule that no longer exists; edit the periodic task."
         raise ConfigurationError(msg)
 
     @cached_property

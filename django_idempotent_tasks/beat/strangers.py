@@ -46,8 +46,8 @@ def _is_strange(theirs: datetime, recent: str | None) -> bool:
 
 
 _WORDS = (
-    "%s was also sent by an ordinary beat (at %s), whose messages have no key, so that the task runs twice:"
-    " stop every 'celery beat' that runs without the scheduler of this package"
+    "An ordinary beat also sent %s (at %s). Its messages have no key, so the task runs twice: stop every"
+    " 'celery beat' that runs without the scheduler of this package"
 )
 
 

@@ -11,23 +11,16 @@ from typing import Any
 from celery import Task
 from celery.contrib.django.task import DjangoTask
 
-from ..exceptions import ConfigurationError
 from ..identity.arguments import Binder
 from ..identity.rules import ALL_ARGUMENTS, DEFAULT, TASK_ID, KeyRules
-from .project import hmac_key, settings
-from .values import flag, nearest, one_of, whole_number, whole_seconds
+from .follow_ups import FOLLOW_UP, LAST, FollowUpOptions
+from .near_misses import meant_option
+from .project import DURABLE, hmac_key, settings
+from .shadow import ShadowOptions
+from .values import classes
 
 Errors = tuple[type[BaseException], ...]
 
-
-class _NotGiven:
-    """An option that the task does not set."""
-
-    def __repr__(self) -> str:
-        return "NOT_GIVEN"
-
-
-NOT_GIVEN: Any = _NotGiven()
 
 #: Every option by the name under which a task sets it.
 NAMES = (
@@ -37,6 +30,9 @@ NAMES = (
     "mode",
     "reserve",
     "on_duplicate",
+    "keep",
+    "debounce",
+    "debounce_max",
     "on_failed",
     "lease",
     "retention",
@@ -46,18 +42,13 @@ NAMES = (
     "permanent_errors",
     "transient_errors",
     "review_errors",
+    "expected_errors",
     "classify",
     "on_store_down",
     "sensitive",
+    "aliases",
+    "enforce",
 )
-
-#: Names that other libraries give our options, too far from ours to be found as a typo.
-ALIASES = {
-    "idempotency_key": "key",
-    "permanent_exceptions": "permanent_errors",
-    "transient_exceptions": "transient_errors",
-    "review_exceptions": "review_errors",
-}
 
 #: Longest task name that the ledger can hold.
 NAME_LIMIT = 255
@@ -68,7 +59,7 @@ _CELERYS = frozenset(dir(DjangoTask)) | frozenset(dir(Task))
 
 @dataclass(frozen=True)
 class Policy:
-    """One task's validated options; durations in whole seconds."""
+    """One task's validated options; durations in whole seconds. ``throws`` is Celery's own option."""
 
     key_rules: KeyRules
     on_duplicate: str
@@ -86,6 +77,23 @@ class Policy:
     mode: str = "leased"
     reserve: bool = False
     at_most_once: bool = False
+    keep: str = LAST
+    debounce: int = 0
+    debounce_max: int = 0
+    expected_errors: Errors = ()
+    aliases: tuple[str, ...] = ()
+    throws: Errors = ()
+    enforce: bool = True
+
+    @property
+    def follows(self) -> bool:
+        """Whether a call that comes while another one runs is run after it: ``on_duplicate="follow_up"``."""
+        return self.on_duplicate == FOLLOW_UP
+
+    @property
+    def claims_durably(self) -> bool:
+        """Whether claims survive a crash of the database: always where a body may run beside no other."""
+        return settings().claim_durability == DURABLE or self.follows
 
 
 def named_options(task: type, *, but: type) -> dict[str, Any]:
@@ -93,11 +101,6 @@ def named_options(task: type, *, but: type) -> dict[str, Any]:
     own = [kind for kind in task.__mro__ if not issubclass(but, kind)]
     names = [name for name in NAMES if any(name in vars(kind) for kind in own)]
     return {name: inspect.getattr_static(task, name) for name in names}
-
-
-def _given(task: type, name: str) -> Any:
-    value = inspect.getattr_static(task, name, NOT_GIVEN)
-    return value.__func__ if isinstance(value, staticmethod) else value
 
 
 def read_policy(task: type) -> Policy:
@@ -109,12 +112,8 @@ def read_policy(task: type) -> Policy:
     return _Reader(task).policy()
 
 
-class _Reader:
+class _Reader(FollowUpOptions, ShadowOptions):
     """Reads and checks one task class."""
-
-    def __init__(self, task: type) -> None:
-        self.task = task
-        self.label = str(getattr(task, "name", None) or f"{task.__module__}.{task.__qualname__}")
 
     def policy(self) -> Policy:
         if len(self.label) > NAME_LIMIT:
@@ -127,30 +126,38 @@ class _Reader:
                 "scope", f"names the sensitive argument {scope!r}: a scope is stored and shown."
             )
         return Policy(
-            key_rules=KeyRules(
-                key=self._key(),
-                scope=scope,
-                fingerprint=self._fingerprint(),
-                binder=self.binder,
-                sensitive=sensitive,
-                hmac_key=hmac_key,
-                redact=lambda: settings().redact,
-            ),
+            key_rules=self._key_rules(scope, sensitive),
             mode=self._choice("mode", "leased", "atomic"),
             at_most_once=self._at_most_once(),
-            on_duplicate=self._choice("on_duplicate", "skip", "replay", "raise"),
+            on_duplicate=self._on_duplicate(sensitive),
+            **self._of_follow_ups(),
             on_failed=self._choice("on_failed", "rerun", "block"),
             lease=self._duration("lease", settings().lease, least=1),
-            retention=self._duration("retention", settings().retention, least=0),
+            retention=self._retention(),
             store_result=self._flag("store_result", default=True),
             max_crashes=self._count("max_crashes", settings().max_crashes),
             permanent_errors=self._errors("permanent_errors"),
             transient_errors=self._errors("transient_errors"),
             review_errors=self._errors("review_errors"),
+            expected_errors=self._errors("expected_errors"),
+            throws=classes(getattr(self.task, "throws", ())),
             classify=self._callable("classify"),
             on_store_down=self._choice("on_store_down", "retry", "raise"),
             sensitive=sensitive,
             reserve=self._reserve(sensitive),
+            aliases=self._aliases(),
+            enforce=self._enforce(),
+        )
+
+    def _key_rules(self, scope: Any, sensitive: frozenset[str]) -> KeyRules:
+        return KeyRules(
+            key=self._key(),
+            scope=scope,
+            fingerprint=self._fingerprint(),
+            binder=self.binder,
+            sensitive=sensitive,
+            hmac_key=hmac_key,
+            redact=lambda: settings().redact,
         )
 
     @cached_property
@@ -160,23 +167,26 @@ class _Reader:
             return Binder(run.__func__, skip_first=False)
         return Binder(run, skip_first=True)
 
-    def _get(self, name: str, default: Any) -> Any:
-        value = _given(self.task, name)
-        return default if value is NOT_GIVEN else value
-
-    def _named(self, name: str) -> str:
-        return f"Task {self.label}: option {name!r}"
-
-    def _wrong(self, name: str, problem: str) -> ConfigurationError:
-        return ConfigurationError(f"{self._named(name)} {problem}")
+    def _aliases(self) -> tuple[str, ...]:
+        names = self._get("aliases", ())
+        listed = isinstance(names, tuple | list) and all(isinstance(name, str) and name for name in names)
+        if not listed or self.label in names or any(len(name) > NAME_LIMIT for name in names):
+            raise self._wrong(
+                "aliases", f"must be a tuple of the task's earlier names, the oldest first, not {names!r}."
+            )
+        if names and self._follows:
+            raise self._wrong(
+                "aliases", "cannot follow on_duplicate='follow_up': keep the old name, by name= of the task."
+            )
+        return tuple(names)
 
     def _refuse_typos(self) -> None:
         for name in self._own_names():
             if name.startswith("_") or name in _CELERYS or name in NAMES:
                 continue
-            guess = ALIASES.get(name) or nearest(name, NAMES, within=2)
-            if guess is not None:
-                raise self._wrong(name, f"does not exist. Did you mean {guess!r}?")
+            meant = meant_option(name, NAMES)
+            if meant is not None:
+                raise self._wrong(name, f"does not exist. Did you mean {meant}?")
 
     def _own_names(self) -> set[str]:
         """The names that the project's own classes set, without Celery's and ours."""
@@ -188,16 +198,20 @@ class _Reader:
         if wanted and self._get("mode", "leased") == "atomic":
             raise self._wrong(
                 "at_most_once",
-                "is about effects outside the database; an atomic task has none: mode='leased'.",
+                "is about effects outside the database; an atomic task has none: set mode='leased'.",
+            )
+        if wanted and self._follows:
+            raise self._wrong(
+                "at_most_once",
+                "leaves an effect in doubt to a person, and on_duplicate='follow_up' would run again all the"
+                " same: leave one of them out.",
             )
         return wanted
 
     def _reserve(self, sensitive: frozenset[str]) -> bool:
         reserve = self._flag("reserve", default=False)
         if reserve and sensitive:
-            raise self._wrong(
-                "reserve", "stores the call to send it again, 'sensitive' forbids that: pass an id instead."
-            )
+            raise self._wrong("reserve", "must store the call, 'sensitive' forbids that: pass an id instead.")
         return reserve
 
     def _key(self) -> Any:
@@ -213,7 +227,8 @@ class _Reader:
         return self._argument_names("key", value)
 
     def _fingerprint(self) -> Any:
-        value = self._get("fingerprint", DEFAULT)
+        # Follow-ups are asked for with other arguments, of which the newest are the ones to run with.
+        value = self._get("fingerprint", None if self._follows else DEFAULT)
         if value is DEFAULT or value is None:
             return value
         if callable(value):
@@ -252,18 +267,6 @@ class _Reader:
                     name, f"names {item!r}, which is no argument of the task (it has: {known})."
                 )
         return tuple(value)
-
-    def _choice(self, name: str, default: str, *others: str) -> str:
-        return one_of((default, *others), self._get(name, default), name=self._named(name))
-
-    def _duration(self, name: str, default: int, *, least: int) -> int:
-        return whole_seconds(self._get(name, default), name=self._named(name), least=least)
-
-    def _flag(self, name: str, *, default: bool) -> bool:
-        return flag(self._get(name, default), name=self._named(name))
-
-    def _count(self, name: str, default: int) -> int:
-        return whole_number(self._get(name, default), name=self._named(name), least=1)
 
     def _errors(self, name: str) -> Errors:
         value = self._get(name, ())

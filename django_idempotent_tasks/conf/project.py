@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, cast
 
 from django.conf import settings as django_settings
@@ -17,8 +18,18 @@ from .values import flag, nearest, one_of, whole_number, whole_seconds
 
 DAY = 24 * 60 * 60
 NAME = "IDEMPOTENT_TASKS"
+#: What can be told of tasks' runs: the library that each needs, and its name for pip.
+TELEMETRY = {
+    "prometheus": ("prometheus_client", "prometheus-client"),
+    "opentelemetry": ("opentelemetry", "opentelemetry-api"),
+    "sentry": ("sentry_sdk", "sentry-sdk"),
+}
+#: Values of ``CLAIM_DURABILITY``: whether a claim waits for the database's disk.
+DURABLE, FAST = "durable", "fast"
 #: Fewest characters: a shorter key could be found by trying.
 HMAC_KEY_LENGTH = 16
+#: The value of ``ADOPTING`` while what was sent to second queues is still to be taken from there.
+ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,7 @@ class Settings:
     database: str = "default"
     schema: str | None = None
     keep_connections: bool = False
+    claim_durability: str = DURABLE
     lease: int = 60
     retention: int = 7 * DAY
     dead_letter_retention: int = 90 * DAY
@@ -39,10 +51,13 @@ class Settings:
     sweeper: str = "thread"
     misfire: str = "coalesce"
     guard_all: bool = False
+    enforce: bool = True
+    adopting: bool | str = False
     capture_all_failures: bool = False
     sync_fallback: Callable[[], bool] | bool = False
     redact: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
     hmac_key: str | None = field(default=None, repr=False)
+    telemetry: tuple[str, ...] = ()
 
 
 def _duration(least: int) -> Callable[[str, object], int]:
@@ -55,6 +70,13 @@ def _count(least: int) -> Callable[[str, object], int]:
 
 def _flag(name: str, value: object) -> bool:
     return flag(value, name=name)
+
+
+def _adopting(name: str, value: object) -> bool | str:
+    if value is True or value is False or value == ENDING:
+        return value
+    msg = f"{name} must be True, {ENDING!r} or False, not {value!r}."
+    raise ConfigurationError(msg)
 
 
 def _flag_or_callable(name: str, value: object) -> Callable[[], bool] | bool:
@@ -90,6 +112,20 @@ def _hmac_key(name: str, value: object) -> str | None:
     raise ConfigurationError(msg)
 
 
+def _telemetry(name: str, value: object) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        msg = f"{name} must be a list of {', '.join(map(repr, TELEMETRY))}, not {value!r}."
+        raise ConfigurationError(msg)
+    chosen = tuple(dict.fromkeys(one_of(TELEMETRY, each, name=name) for each in given))
+    for each in chosen:
+        library, package = TELEMETRY[each]
+        if find_spec(library) is None:
+            msg = f"{name} has {each!r}, which needs {library}: pip install {package}."
+            raise ConfigurationError(msg)
+    return chosen
+
+
 def _imported(name: str, value: object) -> object:
     """The object that a dotted path names; any other value as it is."""
     if not isinstance(value, str):
@@ -117,6 +153,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "database": _alias,
     "schema": _schema,
     "keep_connections": _flag,
+    "claim_durability": _one_of(DURABLE, FAST),
     "lease": _duration(1),
     "retention": _duration(0),
     "dead_letter_retention": _duration(0),
@@ -128,10 +165,13 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "sweeper": _one_of("thread", "off"),
     "misfire": _one_of("coalesce", "all", "skip"),
     "guard_all": _flag,
+    "enforce": _flag,
+    "adopting": _adopting,
     "capture_all_failures": _flag,
     "sync_fallback": _flag_or_callable,
     "redact": _callable,
     "hmac_key": _hmac_key,
+    "telemetry": _telemetry,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from math import ceil, isfinite
+from typing import Any
 
 from ..exceptions import ConfigurationError
 
@@ -66,3 +67,9 @@ def nearest(name: str, known: Iterable[str], *, within: int) -> str | None:
     scored = ((distance(name, other), other) for other in known if abs(len(other) - len(name)) <= within)
     best = min(scored, default=(within + 1, ""))
     return best[1] if best[0] <= within else None
+
+
+def classes(throws: Any) -> tuple[type[BaseException], ...]:
+    """The exception classes of Celery's ``throws``, which Celery does not check."""
+    given = throws if isinstance(throws, tuple | list) else (throws,)
+    return tuple(item for item in given if isinstance(item, type) and issubclass(item, BaseException))

@@ -16,6 +16,7 @@ from ..ledger.stores import get_store
 from ..messages.header import task_id_problem
 from ..messages.unreadable import Unreadable, parsed
 from ..models import AnsweredCall, IdempotencyKey
+from ..operations.batch_following import follow_soon
 from ..operations.tasks import known_task
 from ..states import Reason, State
 
@@ -37,6 +38,11 @@ def find(task_id: str) -> IdempotencyKey | None:
     return None if task_id_problem(task_id) is not None else rows.of_call(task_id)
 
 
+def find_follow_up(task_id: str) -> IdempotencyKey | None:
+    """A call that waits as a follow-up, as the row that it will have; None for an unknown id."""
+    return None if task_id_problem(task_id) is not None else rows.of_follow_up(task_id)
+
+
 def find_replaced(task_id: str) -> Replaced | None:
     """How a call ended whose key a later call has, and that key; None for an unknown id.
 
@@ -56,14 +62,15 @@ def document(key: IdempotencyKey) -> dict[str, Any]:
         "id": key.task_id,
         "task": key.task,
         "state": state.name.lower(),
-        "created": _moment(key.created_at),
+        "created": moment_text(key.created_at),
         "started": None
         if state is State.PENDING
-        else _moment(key.started_at),  # a redrive starts the call anew
-        "finished": _moment(key.finished_at),
+        else moment_text(key.started_at),  # a redrive starts the call anew
+        "finished": moment_text(key.finished_at),
         "attempt": key.attempts,
         "progress": decode_progress(key.progress),
         "steps": [{"name": step.name, "state": "done"} for step in rows.steps_of(key)],
+        "follow_up": _follow_up(key, state),
         **_outcome(state, Reason(key.reason), key.result),
     }
 
@@ -81,6 +88,7 @@ def replaced_document(call: AnsweredCall, key: IdempotencyKey) -> dict[str, Any]
         "attempt": None,
         "progress": None,
         "steps": [],
+        "follow_up": None,
         **_outcome(state, Reason(call.reason), call.result),
     }
 
@@ -91,7 +99,10 @@ def cancel(key: IdempotencyKey) -> str:
     if task is not None and hasattr(task, "cancel"):
         return str(task.cancel(task_id=key.task_id))
     store = get_store()  # a task that this process does not know: its result backend is not told
-    done = store.cancel(key.digest, window=settings().redelivery_window, task_id=key.task_id)
+    end = store.cancel_follow_up if key._state.adding else store.cancel  # noqa: SLF001  it has no row yet
+    done = end(digest=key.digest, window=settings().redelivery_window, task_id=key.task_id)
+    if done:
+        follow_soon(store, key.digest)
     return "cancelled" if done else "finishing"
 
 
@@ -109,11 +120,19 @@ def retry_after(key: IdempotencyKey | None) -> int:
     return int(min(max(left, SOONEST), LATEST))
 
 
+def _follow_up(key: IdempotencyKey, state: State) -> dict[str, Any] | None:
+    """The call that is run after the present one, and since when it waits: nothing follows what waits."""
+    if state not in {State.RUNNING, State.RETRY}:
+        return None
+    waiting = rows.follow_up_of(key)
+    return None if waiting is None else {"id": waiting.task_id, "since": moment_text(waiting.created_at)}
+
+
 def _outcome(state: State, reason: Reason, text: str | None) -> dict[str, Any]:
     if state is State.SUCCEEDED:
         return {"result": None if reason in _WITHOUT_RESULT or text is None else _plain(text)}
     if state in {State.FAILED, State.REVIEW}:
-        return {"error": decode_error(text)}
+        return {"error": decode_error(text), "expected": reason is Reason.EXPECTED}
     return {}
 
 
@@ -137,5 +156,6 @@ def _unwrapped(value: dict[str, Any]) -> Any:
     return value["__value__"] if value.keys() == {"__type__", "__value__"} else value
 
 
-def _moment(moment: datetime | None) -> str | None:
+def moment_text(moment: datetime | None) -> str | None:
+    """A moment as documents have it: ISO 8601 with its offset."""
     return None if moment is None else exact(moment).isoformat()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,18 +15,8 @@ from ..models import DEAD, IdempotencyKey
 from ..operations.lookup import get_key
 from ..states import LIVE
 from . import jobs
-from .answers import SOON, job_document, problem, url_of, user_scope
-
-HEADER = "Idempotency-Key"
-LIMIT = 255
-_QUOTED = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
-_BARE = re.compile(r"[\x21-\x7e]+")
-
-
-class _Refused(Exception):
-    def __init__(self, response: HttpResponse) -> None:
-        super().__init__()
-        self.response = response
+from .answers import SOON, job_document, problem, url_of
+from .requests import HEADER, Refused, key_of, scope_of
 
 
 def submit_response(
@@ -50,11 +39,11 @@ def submit_response(
     request again is safe. Raises :class:`ConfigurationError` for a task that cannot be submitted.
     """
     try:
-        whose = _scope_of(request, scope)
+        whose = scope_of(request, scope)
         if key is not None:  # the key names the work, not the request
             return _submitted(task, kwargs, key, scope=whose, is_request=False)
-        return _submitted(task, kwargs, _key_of(request), scope=whose, is_request=True)
-    except _Refused as refused:
+        return _submitted(task, kwargs, key_of(request), scope=whose, is_request=True)
+    except Refused as refused:
         return refused.response
 
 
@@ -78,14 +67,18 @@ def _submitted(
         if ended is not None:
             return ended
         submission = task.submit(kwargs=dict(kwargs), idempotency_key=key, scope=scope)
-        row = None if submission.result is None else jobs.find(submission.result.id)
+        row = None if submission.result is None else _row_of(submission.result.id)
     except (KeyReused, InvalidKey, PayloadTooLarge, DatabaseError, TypeError) as error:
-        return _not_accepted(error)
+        return not_accepted(error)
     if row is None:  # another open transaction has the key
         return _held(None)
     if submission.created:
         return _job(row, 202)
     return _held(row) if row.state in LIVE else _job(row, 200, {"Idempotent-Replayed": "true"})
+
+
+def _row_of(task_id: str) -> IdempotencyKey | None:
+    return jobs.find(task_id) or jobs.find_follow_up(task_id)
 
 
 def _replay_of_failed(
@@ -101,7 +94,8 @@ def _replay_of_failed(
     return _job(row, 200, {"Idempotent-Replayed": "true"})
 
 
-def _not_accepted(error: Exception) -> HttpResponse:
+def not_accepted(error: Exception) -> HttpResponse:
+    """The answer to a submission that raised one of the errors that a client can mend, or wait out."""
     if isinstance(error, KeyReused):
         text = f"This {HEADER} was used with another request. Send a new key for new work."
         return problem(422, "key-reused", text)
@@ -122,7 +116,7 @@ def _held(row: IdempotencyKey | None) -> HttpResponse:
     headers = {"Retry-After": str(jobs.retry_after(row))}
     if row is None:
         return problem(409, "in-progress", "The same request is being accepted at this moment.", headers)
-    text = "The same request is accepted and not finished."
+    text = "The same request was accepted and is not finished."
     return problem(409, "in-progress", text, headers | _location(row), job=job_document(row))
 
 
@@ -133,25 +127,3 @@ def _job(row: IdempotencyKey, status: int, headers: Mapping[str, str] | None = N
 def _location(row: IdempotencyKey) -> dict[str, str]:
     url = url_of("status", row.task_id)
     return {} if url is None else {"Location": url}
-
-
-def _key_of(request: HttpRequest) -> str:
-    value = (request.headers.get(HEADER) or "").strip()
-    if not value:
-        raise _Refused(problem(400, "key-missing", f"Send a header {HEADER}, with a new key for new work."))
-    quoted = _QUOTED.fullmatch(value)
-    key = re.sub(r'\\(["\\])', r"\1", quoted[1]) if quoted else value
-    if not key or len(key) > LIMIT or not (quoted or _BARE.fullmatch(value)) or (not quoted and '"' in value):
-        text = f"{HEADER} must be 1 to {LIMIT} visible ASCII characters, in double quotes or without."
-        raise _Refused(problem(400, "key-malformed", text))
-    return key
-
-
-def _scope_of(request: HttpRequest, scope: str | None) -> str:
-    """The scope of the key: keys of other users are neither seen nor touched."""
-    if scope is not None:
-        return scope
-    user = getattr(request, "user", None)
-    if user is None or not user.is_authenticated:
-        raise _Refused(problem(401, "not-signed-in", "Sign in: a key belongs to a user."))
-    return user_scope(user)

@@ -40,6 +40,9 @@ class JobView(View):
         key = jobs.find(task_id)
         if key is not None and self.may_see(request, key):
             return key
+        waiting = jobs.find_follow_up(task_id)
+        if key is None and waiting is not None and self.may_see(request, waiting):
+            return waiting
         replaced = jobs.find_replaced(task_id)
         if key is None and replaced is not None and self.may_see(request, replaced[1]):
             return replaced
@@ -70,7 +73,10 @@ class JobCancelView(JobView):
         if not isinstance(key, IdempotencyKey):
             return _ended(_replaced(*key))
         outcome = jobs.cancel(key)
-        key.refresh_from_db()
+        if key._state.adding:  # noqa: SLF001  a follow-up has no row
+            key.state = State.CANCELLED if outcome == "cancelled" else key.state
+        else:
+            key.refresh_from_db()
         if outcome == "cancelled" or key.state == State.CANCELLED:
             return JsonResponse(job_document(key))
         return problem(409, outcome, "The job cannot be cancelled any more.", job=job_document(key))

@@ -25,7 +25,7 @@ class Binder:
     ``functools.wraps``. ``skip_first`` leaves out the parameter that takes the task (``bind=True``).
     """
 
-    __slots__ = ("_bind", "_positions", "any_keyword", "names")
+    __slots__ = ("_bind", "_positions", "any_keyword", "collecting", "names")
 
     def __init__(self, function: Callable[..., object], *, skip_first: bool) -> None:
         """Read the signature once.
@@ -37,6 +37,8 @@ class Binder:
         self.names: tuple[str, ...] = tuple(parameter.name for parameter in parameters)
         #: The name of the parameter that collects unknown keywords (``**kwargs``), or None.
         self.any_keyword = _name_of(Parameter.VAR_KEYWORD, parameters)
+        #: The names of the parameters that collect others (``*args``, ``**kwargs``).
+        self.collecting = frozenset(each.name for each in parameters if each.kind in _STARS)
         positions = [parameter.name for parameter in parameters if parameter.kind in _BY_POSITION]
         self._positions = (*positions, _name_of(Parameter.VAR_POSITIONAL, parameters))
         self._bind = _compile(parameters, name=_function_name(function))

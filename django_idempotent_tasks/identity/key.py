@@ -6,6 +6,7 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from inspect import isawaitable
 from typing import Any, cast
@@ -14,6 +15,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from ..exceptions import ConfigurationError, InvalidKey
 from .arguments import as_sent
 from .canonical import canonical_json
+from .names import first_name
 from .rules import ALL_ARGUMENTS, DEFAULT, MISSING, TASK_ID, UNSET, Constant, Function, KeyRules, Names
 from .text import HIDDEN, arguments_text, for_people, hidden_text
 
@@ -253,8 +255,13 @@ def scope_problem(text: str) -> str | None:
 
 
 def _digest_of(task_name: str, scope: str | None, value: str, *, secret: str = "") -> UUID:
-    name = canonical_json(task_name, where="task name")
-    return _digest(f"[{name},{canonical_json(scope, where='scope')},{value}]", secret=secret)
+    return _digest(f"{_opening(first_name(task_name), scope)}{value}]", secret=secret)
+
+
+@lru_cache(maxsize=1000)
+def _opening(name: str, scope: str | None) -> str:
+    """What the digests of a task's calls in one scope have in common: how their text begins."""
+    return f"[{canonical_json(name, where='task name')},{canonical_json(scope, where='scope')},"
 
 
 def _digest(text: str, *, secret: str = "") -> UUID:

@@ -61,7 +61,10 @@ def _shortened(text: str) -> str:
 
 def harmless(text: object) -> str:
     """The text on one line, with characters that a terminal would act on as escapes."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in str(text))
+    line = str(text)
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() else _escaped(char) for char in line)
 
 
 def _escaped(char: str) -> str:

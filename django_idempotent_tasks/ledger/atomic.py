@@ -121,8 +121,8 @@ class AtomicLedger(Ledger):
         self.record(call, owner=owner, seen=token_of(entry), settle=die)
         return token
 
-    def look(self, call: Call, owner: str) -> tuple[Entry | None, Verdict]:
-        entry, verdict = super(AtomicLedger, self).look(call, owner)
+    def look(self, call: Call, owner: str, place: str = "") -> tuple[Entry | None, Verdict]:
+        entry, verdict = super(AtomicLedger, self).look(call, owner, place)
         if entry is not None and entry.token == self.counted:
             verdict = Verdict(Step.OPEN)  # the wait after the counted crash is not for this start
         return entry, verdict

@@ -60,7 +60,7 @@ class _Wanted:
         quote = connection.ops.quote_name
         table, columns = quote(self.table), ", ".join(map(quote, self.columns))
         if not self.unique:
-            what, harm = f"The index {self.name}", "what reads by it reads the whole table"
+            what, harm = f"The index {self.name}", "statements that need it read the whole table"
             remedy = f"CREATE INDEX {quote(self.name)} ON {table} ({columns})"
         else:
             what = f"The unique constraint {self.name}" if self.name else "The primary key"

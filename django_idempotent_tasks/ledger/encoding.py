@@ -63,7 +63,7 @@ def _check_readable(text: str) -> None:
     try:
         wire.loads(text)
     except Exception:  # noqa: BLE001  what "__type__" names decides, also the project's own decoders
-        msg = 'An object with "__type__" and "__value__" is none that can be read: name its keys otherwise.'
+        msg = 'An object with "__type__" and "__value__" cannot be read back: use other names for its keys.'
         raise ValueError(msg) from None
 
 

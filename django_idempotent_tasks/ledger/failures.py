@@ -21,7 +21,7 @@ from ..errors.raised import (
     trace_of,
 )
 from ..identity.text import HIDDEN
-from ..states import Category
+from ..states import EXPECTED_FROM, Category
 from .encoding import describe
 from .values import Failure
 
@@ -41,11 +41,14 @@ _HERE = socket.gethostname()
 def failure_of(error: BaseException, *, task: str, category: Category, worker: str | None = None) -> Failure:
     """The record of an error. Raises only a stop of the worker, whatever the error's own methods do."""
     name = named(error)
+    signature = signature_of(task, name, _place(trace_of(error)))
+    if category is Category.EXPECTED:
+        signature = f"{EXPECTED_FROM}{signature[:-1]}"
     return Failure(
         error=name,
         description=storable_text(describe(error)),
         traceback=traceback_of(error),
-        signature=signature_of(task, name, _place(trace_of(error))),
+        signature=signature,
         category=category,
         worker=storable_text(worker or _HERE)[:NAME_LIMIT],
     )

@@ -9,11 +9,13 @@ from ..conf import settings
 from ..exceptions import KeyReused
 from ..signals import announce, duplicate_detected
 from ..states import Reason, State
-from .ledger import HOLD_PACE, LONGEST_HOLD, Ledger
+from . import following
+from .ledger import Ledger
+from .reserving import HOLD_PACE, LONGEST_HOLD
 from .rules import IN_PROGRESS, Step
-from .values import Abandoned, Answer, Call, Entry, Refused, Reserved, Wanted
+from .values import Abandoned, Answer, Call, Entry, Following, Refused, Reserved, Wanted
 
-Accepted = Reserved | Refused | KeyReused
+Accepted = Reserved | Following | Refused | KeyReused
 
 
 class Intake:
@@ -31,11 +33,16 @@ class Intake:
         a holder, and what was to follow it in the order of keys has no outcome.
         """
         firsts = {each.digest: place for place, each in reversed([*enumerate(self.wanted)])}
-        self._reserve(sorted(firsts.values(), key=lambda place: self.wanted[place].digest))
+        in_order = sorted(firsts.values(), key=lambda place: self.wanted[place].digest.int)
+        if self.ledger.policy.follows:
+            for place in in_order:
+                self._accept_alone(place)
+        else:
+            self._reserve(in_order)
         if any(isinstance(each, Refused) and not each.holder for each in self.outcomes.values()):
             return self.outcomes
         later = self._without(range(len(self.wanted)))
-        self._judge(later)
+        self._judge([] if self.ledger.policy.follows else later)
         for place in self._without(later):
             self._accept_alone(place)
         return self.outcomes
@@ -109,11 +116,8 @@ class Intake:
             self.outcomes[place] = Reserved(token)
 
     def _accept_alone(self, place: int) -> None:
-        each = self.wanted[place]
         try:
-            self.outcomes[place] = self.ledger.accept(
-                each.call, wait=each.wait, republish=each.republish, sends=each.sends
-            )
+            self.outcomes[place] = following.accept(self.ledger, self.wanted[place])
         except KeyReused as error:
             self.outcomes[place] = error
 

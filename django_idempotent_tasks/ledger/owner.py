@@ -22,4 +22,4 @@ def renew_instance() -> None:
 
 def new_owner() -> str:
     """``<worker instance>:<pid>:<random per claim>``, at most 80 characters."""
-    return f"{_instance}:{os.getpid()}:{uuid4().hex[:16]}"
+    return f"{_instance}:{os.getpid()}:{os.urandom(8).hex()}"

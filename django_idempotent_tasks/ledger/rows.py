@@ -7,7 +7,8 @@ from uuid import UUID
 from django.db.models import Case, QuerySet, When
 
 from ..conf import settings
-from ..models import AnsweredCall, IdempotencyKey, Step
+from ..identity.names import all_names
+from ..models import AnsweredCall, FollowUp, IdempotencyKey, Step
 from ..states import Reason, State
 
 #: Steps of a key that a page or a document shows.
@@ -49,6 +50,31 @@ def ended(task_id: str, *, digest: UUID | None = None) -> AnsweredCall | None:
     return calls.order_by("-id").first()
 
 
+def follow_up_of(row: IdempotencyKey) -> FollowUp | None:
+    """The call that is run once the key's present one has ended; its message is not read."""
+    alias = row._state.db or settings().database  # noqa: SLF001  where the row was read
+    return FollowUp.objects.using(alias).filter(digest=row.digest).defer("message").first()
+
+
+def of_follow_up(
+    task_id: str, *, task: str | None = None, digest: UUID | None = None
+) -> IdempotencyKey | None:
+    """A call that waits as a follow-up, as the row that it will have; None where none has this task id."""
+    given = {"task_id": task_id, "task": task, "digest": digest}
+    named = {name: value for name, value in given.items() if value is not None}
+    found = FollowUp.objects.using(settings().database).filter(**named).defer("message").first()
+    return None if found is None else _to_be(found)
+
+
+def _to_be(waiting: FollowUp) -> IdempotencyKey:
+    names = ("digest", "task", "scope", "key_text", "task_id", "fingerprint", "created_at", "due_at")
+    columns = {name: getattr(waiting, name) for name in names}
+    counts = dict.fromkeys(("token", "generation", "attempts", "crashes", "duplicates", "lease_seconds"), 0)
+    return IdempotencyKey(
+        **columns, **counts, state=State.PENDING, reason=Reason.NONE, sends=-1, in_external=False
+    )
+
+
 def steps_of(row: IdempotencyKey, *, values: bool = False) -> list[Step]:
     """The finished steps of a key's present work, in their order and at most ``STEPS_SHOWN`` of them."""
     alias = row._state.db or settings().database  # noqa: SLF001  where the row was read
@@ -63,8 +89,9 @@ def _keys() -> QuerySet[IdempotencyKey]:
 def _narrowed(
     rows: QuerySet[IdempotencyKey], task: str | None, digest: UUID | None
 ) -> QuerySet[IdempotencyKey]:
-    given = {"task": task, "digest": digest}
-    return rows.filter(**{name: value for name, value in given.items() if value is not None})
+    given = {"task__in": None if task is None else all_names(task), "digest": digest}
+    named = {name: value for name, value in given.items() if value is not None}
+    return rows.filter(**named)
 
 
 def _present(rows: QuerySet[IdempotencyKey]) -> IdempotencyKey | None:

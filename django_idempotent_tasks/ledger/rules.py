@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ..identity.names import is_same
 from ..states import LIVE, Reason, State
 from .values import Call, Entry
 
@@ -44,6 +45,14 @@ IN_REVIEW = "in_review"
 #: Why a message is refused whose header names the key of another task or scope.
 MISMATCH = "mismatch"
 
+#: Where a call was noted that a task in shadow mode runs: nothing has refused it.
+SHADOW = "shadow"
+#: Why the guard would keep such a call from its body, beside the reasons above: another payload has the key,
+#: this very call has ended or is cancelled, a later copy of it waits, it has no key, the ledger is away.
+KEY_REUSED, REDELIVERED, CANCELLED, OUT_OF_DATE = "key_reused", "redelivered", "cancelled", "out_of_date"
+INVALID_KEY, STORE_DOWN = "invalid_key", "store_down"
+SHADOWED = (KEY_REUSED, REDELIVERED, CANCELLED, OUT_OF_DATE, INVALID_KEY, STORE_DOWN)
+
 _REFUSALS = {
     State.PENDING: IN_PROGRESS,
     State.RUNNING: IN_PROGRESS,
@@ -75,7 +84,7 @@ def is_foreign(entry: Entry, call: Call) -> bool:
     The digest cannot be computed again from the arguments: a key that the caller stated is not among them,
     and ``key_text`` is only its form for people.
     """
-    return entry.task != call.task or entry.scope != call.identity.scope
+    return not is_same(entry.task, call.task) or entry.scope != call.identity.scope
 
 
 def _is_out_of_date(entry: Entry, call: Call) -> bool:

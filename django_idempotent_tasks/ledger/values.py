@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from time import monotonic
 from uuid import UUID
 
 from ..identity.key import Identity
@@ -65,6 +66,8 @@ class Claim:
     owner: str
     grant: Grant
     lease: int
+    #: When this process made it, by ``time.monotonic()``: what listens measures the run by it.
+    began: float = field(default_factory=monotonic, compare=False, repr=False)
 
     @property
     def digest(self) -> UUID:
@@ -88,6 +91,7 @@ class Entry:
     key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
     have noted without a gap that the ledger answers, None where none ever has, and whether they still do.
     ``turn`` is that of the stored message, None without one. ``lease``: the seconds that its owner was given.
+    ``is_noted``: the call for which the row was read has been recorded as a refused duplicate.
     """
 
     state: State
@@ -113,6 +117,7 @@ class Entry:
     answers: bool = False
     turn: Turn | None = None
     lease: int = 0
+    is_noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,24 @@ class Answer:
     state: State
     reason: Reason
     result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUpCall:
+    """The call that runs once its key's present one has ended, not before ``due_in`` seconds from now."""
+
+    task_id: str
+    message: str
+    due_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """A follow-up that has its key now, with the row's token. ``is_due``: its message is to be sent now."""
+
+    call: Call
+    token: int
+    is_due: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +195,32 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """How long runs took or calls waited, in seconds; ``buckets`` has one count more than ``BOUNDS``."""
+
+    count: int
+    seconds: float
+    longest: float
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTotals:
+    """What became of keys of one task: the columns of an hourly count."""
+
+    task: str
+    created: int
+    succeeded: int
+    failed: int
+    duplicates: int
+    crashes: int
+    run: Times
+    wait: Times
+    last_failure_at: datetime | None
+    would_refuse: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """The call may run."""
 
@@ -188,12 +237,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Another call has the key."""
+    """Another call has the key. ``is_noted``: that is recorded already."""
 
     reason: str
     holder: str
     answer: Answer
     opens_in: float | None
+    is_noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +266,16 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
+class Following:
+    """The call is accepted: it is the follow-up of its key, whose present call is ``holder``."""
+
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Abandoned:
     """The key's owner is gone and has left no message to send: any call may claim the key."""
 
 
-Refusal = Waiting | Refused | Answered | OutOfDate
+Refusal = Waiting | Refused | Answered | OutOfDate | Following
 Outcome = Claimed | Refusal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +10,9 @@ from celery import Celery
 from kombu import Connection, Producer
 
 from .message import Message
+from .mould import Cast
 from .publication import as_stored
+from .wires import Wires
 
 
 class Bulk:
@@ -19,29 +21,59 @@ class Bulk:
     def __init__(self, app: Celery, connection: Connection) -> None:
         self._app = app
         self._connection = connection
+        self._settings: dict[str, Any] = dict(app.conf.changes or {})
         self._producer: Producer | None = None
         self._send: Callable[..., Any] | None = None
         self._pipeline: Any = None
+        self._wires: Wires | None = None
+        #: The list of the last command in the pipeline, where it takes more messages.
+        self._open: Any = None
         #: The names published since the last flush, each with its commands in the pipeline.
         self._waiting: list[tuple[object, range]] = []
+
+    @property
+    def is_of_today(self) -> bool:
+        """Whether the app is configured as it was: what is kept here is of that time."""
+        return self._settings == self._app.conf.changes
 
     def __len__(self) -> int:
         """The number of messages published since the last flush."""
         return len(self._waiting)
 
-    def publish(self, name: object, message: Message) -> None:
+    def publish(self, name: object, message: Message | Cast, *, countdown: float = 0) -> None:
         """Publish a message under a name of the caller's. Raises what the transport raises."""
-        producer = self._producer or self._begin()
+        if self._producer is None:
+            self._begin()
+        known = self._wires and not countdown and self._wires.of(message)
         first = self._commands
-        message.publish(self._app, producer=producer, send=self._send)
+        if known:
+            wire, texts = known
+            first -= self._push(wire.key, wire.payload(texts))
+        else:
+            self._publish(message.whole() if isinstance(message, Cast) else message, countdown)
         self._waiting.append((name, range(first, self._commands)))
+
+    def _publish(self, message: Message, countdown: float = 0) -> None:
+        self._open = None
+        message.publish(self._app, producer=self._producer, send=self._send, countdown=countdown)
+
+    def _push(self, key: Any, payload: str) -> bool:
+        """Put a message into a list on Redis; whether the last command, which fills that list, took it."""
+        stack = self._pipeline.command_stack
+        if self._open == key:
+            command, options = stack[-1]
+            stack[-1] = ((*command, payload), options)
+            return True
+        self._pipeline.lpush(key, payload)
+        self._open = key
+        return False
 
     def flush(self) -> Iterator[tuple[Any, Exception | None]]:
         """Each name since the last flush, with the broker's error for its message.
 
         Where the broker is away or silent each name has that error: whether its message arrived is unknown.
         """
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._open = self._waiting, [], None
         answers: list[Any] = []
         if self._commands:
             try:
@@ -52,21 +84,40 @@ class Bulk:
             refused = [answers[number] for number in commands if isinstance(answers[number], Exception)]
             yield name, refused[0] if refused else None
 
+    def send(self, message: Message | Cast, *, countdown: float = 0) -> None:
+        """Publish one message, and have it at the broker. Raises what the transport raises."""
+        self.publish(None, message, countdown=countdown)
+        self._check()
+
+    def send_all(self, messages: Mapping[Any, Message | Cast]) -> None:
+        """Publish these messages, and have all of them at the broker. Raises what the transport raises."""
+        for name, message in messages.items():
+            self.publish(name, message)
+        self._check()
+
+    def _check(self) -> None:
+        for _, error in self.flush():
+            if error is not None:
+                connection: Any = self._connection
+                with connection._reraise_as_library_errors():  # noqa: SLF001  as Celery does
+                    raise error
+
     def forget(self) -> None:
         """Begin anew after the connection's channel was closed."""
-        self._producer = self._pipeline = None
+        self._producer = self._pipeline = self._wires = self._open = None
         self._waiting = []
 
     @property
     def _commands(self) -> int:
         return 0 if self._pipeline is None else len(self._pipeline)
 
-    def _begin(self) -> Producer:
+    def _begin(self) -> None:
         producer: Producer = self._app.amqp.Producer(self._connection, auto_declare=False)
         if self._connection.transport.driver_type == "redis":
-            self._pipeline = pipelined(self._connection.default_channel)
+            channel = self._connection.default_channel
+            self._pipeline = pipelined(channel)
+            self._wires = Wires(self._app, channel, self._publish)
         self._producer, self._send = producer, as_stored(self._app)
-        return producer
 
 
 def pipelined(channel: Any) -> Any:

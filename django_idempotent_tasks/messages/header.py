@@ -8,12 +8,17 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..identity.key import Identity, scope_problem
+from ..identity.names import is_same
 from ..identity.text import KEY_TEXT_LENGTH, for_people
 
 #: The name of the header that carries a call's identity.
 HEADER = "idempotency"
 #: The mark in it that the key's row was written when the call was sent.
 RESERVED = "reserved"
+#: When the call was made, in seconds by the sender's clock: only where TELEMETRY measures waits.
+SENT = "sent"
+#: The header of a call in shadow mode that has no key: its arguments have none, or what was stated is none.
+UNKEYED: dict[str, Any] = {"unkeyed": True}
 #: How deep a call's headers may be nested: sentry-sdk and ddtrace fill ``headers["headers"]``, which Celery
 #: then takes for all headers, and a retry of such a message may nest them again.
 _PLACES = 3
@@ -72,6 +77,11 @@ class Carried(NamedTuple):
     identity: Identity
     header: dict[str, Any]
 
+    @property
+    def task(self) -> str:
+        """The task's name when the call was made, which its row has: an earlier one of a renamed task."""
+        return str(self.header["task"])
+
 
 def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
     """This call's own identity among a message's headers, however deep others have nested them.
@@ -124,9 +134,15 @@ def is_in_canvas(header: object) -> bool:
     return isinstance(header, dict) and header.get("canvas") is True
 
 
+def is_unkeyed(message: Mapping[str, Any]) -> bool:
+    """Whether the sender found no key for this call, which it sent all the same."""
+    return bool(message.get(HEADER) == UNKEYED)
+
+
 def _is_addressed(header: dict[object, object], *, task_name: str, task_id: str) -> bool:
+    named = header.get("task")
     is_ours = header.get("v") == _VERSION and type(header["v"]) is int  # not True, which equals 1
-    return is_ours and header.get("task") == task_name and header.get("id") == task_id
+    return is_ours and isinstance(named, str) and is_same(named, task_name) and header.get("id") == task_id
 
 
 def _is_hex(value: object) -> bool:

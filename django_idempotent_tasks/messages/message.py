@@ -6,20 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from celery import Celery
+from celery.app.task import Context
 from kombu import Connection, Producer
 from kombu.utils import json as wire
 
 from ..conf import settings
 from ..exceptions import ConfigurationError, PayloadTooLarge
-from ..identity.lost_keys import lost_key
 from . import header
 from .address import address_of, delayed, moment
+from .adopting import adopted
 from .masking import masked_reprs
+from .places import json_text
 from .publication import as_stored, is_rpc
-from .turns import Turn, stored, turn_of
+from .turns import FIRST, Turn, stored, turn_of
 from .unreadable import Unreadable, indented, parsed
 
 VERSION = 1
@@ -93,6 +96,16 @@ class Message:
         kept = Message.of(self.task, self.args, self.kwargs, self.options)
         return replace(kept, stamped=self.stamped)
 
+    def addressed(self, app: Celery) -> Mapping[str, Any]:
+        """The options, with the queue where only workers with the guard take the message, if there is one."""
+        if not self._is_guarded:
+            return self.options
+        return adopted(app, self.task, self.options, self.args, self.kwargs)
+
+    @property
+    def _is_guarded(self) -> bool:
+        return HEADER in (self.options.get("headers") or {}) and not self.is_sent_only
+
     def with_header(self, header: Mapping[str, Any]) -> Message:
         """The message with this identity, also in headers that an instrument has nested."""
         headers = {**(self.options.get("headers") or {}), HEADER: header}
@@ -137,18 +150,10 @@ class Message:
         Headers have the same limit of their own, so that what instruments stamp takes no room from the
         arguments. A stored message counts as stamped.
         """
-        content = {
-            "v": VERSION,
-            **stored(self.turn),  # at the beginning, where SQL finds it
-            "args": list(self.args),
-            "kwargs": dict(self.kwargs),
-            "options": dict(self.options),
-            "stamped": True,
-        }
-        text = _json(content)
+        text = json_text(content(list(self.args), dict(self.kwargs), dict(self.options), self.turn))
         if text is None or len(text) <= limit:
             return text
-        headers = len(_json(self.options.get("headers")) or "")
+        headers = len(json_text(self.options.get("headers")) or "")
         return text if headers <= limit and len(text) - headers <= limit else None
 
     def text_or_raise(self) -> str:
@@ -199,7 +204,7 @@ class Message:
         A stamped message goes out as it is, by ``send`` where :func:`as_stored` has given one for all
         messages of the producer; any other as Celery sends it from this process.
         """
-        options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.options}, countdown=countdown)
+        options = delayed(app, {**dict.fromkeys(_ALWAYS_STATED), **self.addressed(app)}, countdown=countdown)
         if producer is not None:
             options |= {"producer": producer, "retry": False, **_BOUNDS}
         elif connection is not None:
@@ -235,11 +240,19 @@ def beside(request: Any) -> dict[str, Any]:
 
     Attributes that others have set on the request look the same; those that are objects are left out.
     """
-    found = request._get_custom_headers(vars(request)) or {}  # noqa: SLF001  as Celery itself reads them
     # Without x-death and the like: RabbitMQ drops a message that was dead-lettered before.
     return {
-        name: value for name, value in found.items() if isinstance(value, _PLAIN) and "-death" not in name
+        name: value
+        for name, value in vars(request).items()
+        if _is_custom(name) and isinstance(value, _PLAIN) and "-death" not in name
     }
+
+
+@lru_cache(maxsize=256)
+def _is_custom(name: str) -> bool:
+    """Whether Celery takes a request's attribute for a header of the project's own."""
+    context: Any = Context()  # its stub lacks what follows
+    return bool(context._get_custom_headers({name: True}))  # noqa: SLF001  as Celery itself reads them
 
 
 def stored_text(task: Any, request: Any, own: Mapping[str, Any] | None = None) -> str | None:
@@ -249,17 +262,15 @@ def stored_text(task: Any, request: Any, own: Mapping[str, Any] | None = None) -
     return Message.of_request(task, request, own).encode(limit=settings().max_payload)
 
 
-def _json(value: object) -> str | None:
-    """A value's JSON text; None when it has none, or when the text would lose a key of a dict."""
-    try:
-        return str(wire.dumps(value)) if lost_key(value) is None else None
-    except Exception:  # noqa: BLE001  a project's own encoders may raise anything
-        return None
+def content(args: object, kwargs: object, options: object, turn: Turn = FIRST) -> dict[str, object]:
+    """What a stored message says of a call; its turn stands at the beginning, where SQL finds it."""
+    parts = {"args": args, "kwargs": kwargs, "options": options}
+    return {"v": VERSION, **stored(turn), **parts, "stamped": True}
 
 
 def is_json(value: object) -> bool:
     """Whether a row can hold a value as JSON."""
-    return _json(value) is not None
+    return json_text(value) is not None
 
 
 def pretty(text: str | None) -> str:

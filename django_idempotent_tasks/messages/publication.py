@@ -23,6 +23,9 @@ from kombu.common import Broadcast
 #: Arguments of kombu's ``Producer.publish`` that are neither headers nor properties.
 _OF_ONE_SENDING = ("serializer", "compression", "timeout", "confirm_timeout")
 
+#: How deep Celery 5.6 describes arguments, where it is no setting yet.
+_LEVELS = 3
+
 
 def as_stored(app: Celery) -> Callable[..., Any]:
     """``app.send_task`` for messages whose ``headers`` are complete: for one, or for all of one producer."""
@@ -37,7 +40,7 @@ def is_rpc(app: Celery) -> bool:
 
 def usual_reprs(amqp: Any, conf: Any, args: Any, kwargs: Any) -> dict[str, str]:
     """The descriptions of the arguments for monitors, as Celery makes them."""
-    levels = conf.task_repr_maxlevels
+    levels = getattr(conf, "task_repr_maxlevels", _LEVELS)
     return {
         "argsrepr": saferepr(args or (), amqp.argsrepr_maxsize, maxlevels=levels),
         "kwargsrepr": saferepr(kwargs or {}, amqp.kwargsrepr_maxsize, maxlevels=levels),

@@ -24,23 +24,17 @@ class Depths:
         Raises what the transport raises when the broker is away, but asks no queue a second time.
         """
         try:
-            name = self._queue_of(message)
+            name = queue_of(self._app, message)
         except Exception:  # noqa: BLE001  a router is the project's own
             return 0
+        return self.of_queue(name)
+
+    def of_queue(self, name: str) -> int:
+        """The same for a queue by its name."""
         if name not in self._known:
             self._known[name] = 0
             self._known[name] = self._ask(name)
         return self._known[name]
-
-    def _queue_of(self, message: Message) -> str:
-        """The name of the queue in the message's options, else the one that the routers give."""
-        if isinstance(message.options.get("queue"), str):
-            return str(message.options["queue"])
-        route: Any = self._app.amqp.router.route
-        task = self._app.tasks.get(message.task)
-        options = route(dict(message.options), message.task, list(message.args), dict(message.kwargs), task)
-        queue = options.get("queue")
-        return str(getattr(queue, "name", queue) or self._app.conf.task_default_queue)
 
     def _ask(self, name: str) -> int:
         # Passive: a queue that does not exist is not created. On Redis nothing is created anyway, and the
@@ -55,3 +49,18 @@ class Depths:
             raise
         except Exception:  # noqa: BLE001  every transport has its own errors
             return 0
+
+
+def queue_of(app: Celery, message: Message) -> str:
+    """The name of the queue in the message's options, else the one that the routers give.
+
+    Raises what a router of the project raises.
+    """
+    stated = dict(message.addressed(app))
+    if isinstance(stated.get("queue"), str):
+        return str(stated["queue"])
+    route: Any = app.amqp.router.route
+    task = app.tasks.get(message.task)
+    options = route(stated, message.task, list(message.args), dict(message.kwargs), task)
+    queue = options.get("queue")
+    return str(getattr(queue, "name", queue) or app.conf.task_default_queue)

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 from .blame import Fault, fault_of
 from .bulk import Bulk
 from .message import Message
+from .mould import Cast
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -31,6 +32,8 @@ SOON = 0.3
 LONGEST, FLUSH = 2.0, 100
 
 Name = TypeVar("Name")
+#: A connection, and what publishes on it.
+Line = tuple[Celery, Connection, Bulk]
 
 #: Transports whose options are those of redis-py.
 _REDIS = frozenset({"redis", "rediss", "sentinel"})
@@ -53,9 +56,9 @@ class Relay:
 
     def __init__(self) -> None:
         self._closed_until = 0.0
-        self._idle: deque[tuple[Celery, Connection]] = deque()
+        self._idle: deque[Line] = deque()
 
-    def send(self, app: Celery, message: Message) -> bool:
+    def send(self, app: Celery, message: Message | Cast) -> bool:
         """Send; False leaves the message to the sweeper. Never raises, never waits long."""
         if self._is_closed():
             return False
@@ -66,8 +69,8 @@ class Relay:
             return False
         return True
 
-    def send_many(self, app: Celery, messages: Iterable[tuple[Name, Message]]) -> Iterator[Name]:
-        """Send many on a connection of their own; the names of those that the broker has.
+    def send_many(self, app: Celery, messages: Iterable[tuple[Name, Message | Cast]]) -> Iterator[Name]:
+        """Send many on a new connection; the names of those that the broker has.
 
         Ends after ``LONGEST`` seconds, or at the first failure: who is not named is left to the sweeper.
         Raises only what ``messages`` raises.
@@ -76,36 +79,64 @@ class Relay:
             return
         until = time.monotonic() + LONGEST
         try:
-            connection = self._new(app)
+            line = self._new(app)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
             self._failed(app, error)
             return
+        has_failed = True
         try:
-            yield from self._send_bulk(app, Bulk(app, connection), messages, until)
+            has_failed = yield from self._send_bulk(app, line[2], messages, until)
         finally:
-            _part(connection, is_answering=not self._is_closed())
+            if has_failed:
+                _part(line[1], is_answering=not self._is_closed())
+            else:
+                self._keep(line)
+
+    def send_few(self, app: Celery, messages: Mapping[Name, Message | Cast]) -> set[Name]:
+        """Send what was committed together, on a kept connection; the names of those that the broker has.
+
+        Never raises, never waits long: who is not named is left to the sweeper.
+        """
+        if not messages or self._is_closed():
+            return set()
+        began = time.monotonic()
+        try:
+            with self._using(self._kept(app) or self._new(app)) as bulk:
+                bulk.send_all(messages)
+        except Exception as error:  # noqa: BLE001  every transport has its own errors
+            if time.monotonic() - began > SOON:
+                self._failed(app, error)
+            # Else the connection was closed, or one message was refused: which have arrived is unknown.
+            return {name for name, message in messages.items() if self.send(app, message)}
+        return set(messages)
 
     def _send_bulk(
-        self, app: Celery, bulk: Bulk, messages: Iterable[tuple[Name, Message]], until: float
-    ) -> Iterator[Name]:
+        self, app: Celery, bulk: Bulk, messages: Iterable[tuple[Name, Message | Cast]], until: float
+    ) -> Generator[Name, None, bool]:
+        """Send until the time is over or something fails; whether it did."""
+        has_failed = False
         for name, message in messages:
             try:
                 bulk.publish(name, message)
             except Exception as error:  # noqa: BLE001  every transport has its own errors
                 self._failed(app, error)
+                has_failed = True
                 break
             if len(bulk) >= FLUSH:
-                yield from self._flush(app, bulk)
+                has_failed |= yield from self._flush(app, bulk)
             if self._is_closed() or time.monotonic() >= until:
                 break
-        yield from self._flush(app, bulk)
+        return (yield from self._flush(app, bulk)) or has_failed
 
-    def _flush(self, app: Celery, bulk: Bulk) -> Iterator[Any]:
+    def _flush(self, app: Celery, bulk: Bulk) -> Generator[Any, None, bool]:
+        has_failed = False
         for name, error in bulk.flush():
             if error is None:
                 yield name
-            elif not self._is_closed():
+            elif not has_failed:
+                has_failed = True
                 self._failed(app, error)
+        return has_failed
 
     def _failed(self, app: Celery, error: Exception) -> None:
         logger.warning("Not all messages were sent (%r); the sweeper sends the others", error)
@@ -122,19 +153,19 @@ class Relay:
             raise OperationalError(msg)
         self._attempt(app, message)
 
-    def replace(self, app: Celery, message: Message, *, countdown: float = 0) -> None:
+    def replace(self, app: Celery, message: Message | Cast, *, countdown: float = 0) -> None:
         """Send a message in the place of a delivery: on AMQP the broker has it when this returns.
 
         Raises what the transport raises. Tries also right after a failure, since a worker can wait.
         """
         if not self._send_on_kept(app, message, countdown):
-            with self._using(self._new(app), app) as connection:
-                message.publish(app, connection=connection, countdown=countdown)
+            with self._using(self._new(app)) as bulk:
+                bulk.send(message, countdown=countdown)
 
     def _is_closed(self) -> bool:
         return time.monotonic() < self._closed_until
 
-    def _attempt(self, app: Celery, message: Message) -> None:
+    def _attempt(self, app: Celery, message: Message | Cast) -> None:
         try:
             self.replace(app, message)
         except Exception as error:
@@ -142,52 +173,55 @@ class Relay:
                 self._closed_until = time.monotonic() + PAUSE
             raise
 
-    def _send_on_kept(self, app: Celery, message: Message, countdown: float) -> bool:
+    def _send_on_kept(self, app: Celery, message: Message | Cast, countdown: float) -> bool:
         """Send on a kept connection; False when there is none, or the broker has closed it.
 
         Whether a failed message has arrived is unknown: it may arrive twice, and is run once.
         """
-        connection = self._kept(app)
-        if connection is None:
+        line = self._kept(app)
+        if line is None:
             return False
         began = time.monotonic()
         try:
-            with self._using(connection, app):
-                message.publish(app, connection=connection, countdown=countdown)
+            with self._using(line) as bulk:
+                bulk.send(message, countdown=countdown)
         except OperationalError:
             if time.monotonic() - began > SOON:
                 raise
             return False
         return True
 
-    def _new(self, app: Celery) -> Connection:
+    def _new(self, app: Celery) -> Line:
         connection = bounded_connection(app)
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=1)
         except BaseException:
             collapse(connection)
             raise
-        return connection
+        return app, connection, Bulk(app, connection)
 
     @contextmanager
-    def _using(self, connection: Connection, app: Celery) -> Iterator[Connection]:
+    def _using(self, line: Line) -> Iterator[Bulk]:
         """Keep the connection afterwards; after a failure drop it, and the other kept ones too."""
         try:
-            yield connection
+            yield line[2]
         except BaseException:
-            self._drop(connection)
+            self._drop(line[1])
             raise
-        if len(self._idle) < IDLE_LIMIT:
-            self._idle.append((app, connection))
-        else:
-            connection.release()
+        self._keep(line)
 
-    def _kept(self, app: Celery) -> Connection | None:
+    def _keep(self, line: Line) -> None:
+        if len(self._idle) < IDLE_LIMIT:
+            self._idle.append(line)
+        else:
+            line[1].release()
+
+    def _kept(self, app: Celery) -> Line | None:
         with suppress(IndexError):
-            owner, connection = self._idle.pop()
-            if owner is app and connection.connected:
-                return connection
-            collapse(connection)
+            line = self._idle.pop()
+            if line[0] is app and line[1].connected and line[2].is_of_today:
+                return line
+            collapse(line[1])
         return None
 
     def _drop(self, connection: Connection) -> None:

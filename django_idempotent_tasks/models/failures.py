@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
 
-from ..states import State
+from ..states import EXPECTED_FROM, State
 from .fields import MomentField
 from .ledger import STATES, IdempotencyKey
 
@@ -27,6 +27,7 @@ class FailedJob(models.Model):
     digest = models.UUIDField(null=True, editable=False)
     token = models.IntegerField(null=True)
     at = MomentField()
+    started_at = MomentField(null=True)  # of a leased run whose beginning is known
     attempt = models.SmallIntegerField()
     state = models.SmallIntegerField(choices=STATES)
     category = models.SmallIntegerField()
@@ -59,21 +60,52 @@ class FailedJob(models.Model):
         return f"{self.task} {self.task_id}: {self.error}"
 
 
+class StateAmong(models.Func):
+    """Whether a key's state is one of these, beside conditions that the index of dead letters answers.
+
+    PostgreSQL takes conditions for independent of each other. Beside that index a state makes it expect a
+    few rows where there are all, so that it reads and sorts all of them for the first few. Here neither
+    statistics nor an index answer for the state. On MySQL and MariaDB, which have no index of dead letters,
+    the index of the state does.
+    """
+
+    template = "COALESCE(%(expressions)s, 0) NOT IN (%(others)s)"
+
+    def __init__(self, *states: int) -> None:
+        others = ", ".join(str(int(state)) for state in State if state not in states)
+        among = ", ".join(str(int(state)) for state in states)
+        super().__init__(models.F("state"), output_field=models.BooleanField(), among=among, others=others)
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """The condition by the index of the state."""
+        return self.as_sql(compiler, connection, template="%(expressions)s IN (%(among)s)", **context)
+
+
 class DeadLetterManager(models.Manager["DeadLetter"]):
-    """Keys in FAILED or REVIEW that nobody has discarded."""
+    """Keys in FAILED or REVIEW that wait for a person: nobody has discarded them, and no end is expected."""
 
     def get_queryset(self) -> models.QuerySet[DeadLetter]:
         # The condition on the signature lets the database use the partial index of dead letters.
         return super().get_queryset().filter(_IS_DEAD_LETTER)
 
 
-_IS_DEAD_LETTER = Q(state__in=DEAD, signature__isnull=False, discarded_at__isnull=True)
+class UndecidedManager(models.Manager["DeadLetter"]):
+    """Dead letters, and expected ends, which wait for nobody and may be redriven all the same."""
+
+    def get_queryset(self) -> models.QuerySet[DeadLetter]:
+        return super().get_queryset().filter(_IS_UNDECIDED)
+
+
+_IS_UNDECIDED = Q(StateAmong(*DEAD), signature__isnull=False, discarded_at__isnull=True)
+# No column is asked twice: the range leaves out what has no signature.
+_IS_DEAD_LETTER = Q(StateAmong(*DEAD), signature__lt=EXPECTED_FROM, discarded_at__isnull=True)
 
 
 class DeadLetter(IdempotencyKey):
     """A key that failed for good, or whose end is in doubt; redrive, resolve or discard it."""
 
     objects: ClassVar[DeadLetterManager] = DeadLetterManager()
+    undecided: ClassVar[UndecidedManager] = UndecidedManager()
 
     class Meta:
         proxy = True

@@ -9,6 +9,8 @@ from .fields import MomentField
 #: The duties, as their rows name them.
 SWEEPER = "sweeper"
 BEAT = "beat"
+#: No duty: the row in which the sweeper that leads notes when it has ended a sweep without an error.
+SWEPT = "swept"
 
 
 class Leader(models.Model):

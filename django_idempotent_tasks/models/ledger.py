@@ -57,6 +57,7 @@ class IdempotencyKey(models.Model):
         permissions: ClassVar = [
             ("release_key", "Can take a key from its holder"),
             ("cancel_key", "Can cancel keys"),
+            ("retry_key", "Can have a waiting retry run now"),
         ]
         indexes: ClassVar = [
             models.Index(fields=["state", "due_at"], name="idem_key_state_due"),

@@ -11,15 +11,23 @@ from django.db.models import Min, Q, QuerySet
 
 from ..models import (
     AnsweredCall,
+    Batch,
+    BatchChunk,
+    BatchRecord,
+    DeadLetter,
     DuplicateAttempt,
     FailedJob,
     HourlyCount,
     IdempotencyKey,
     OperationState,
     RedriveOperation,
+    StateAmong,
+    Worker,
 )
-from ..states import Category, State
+from ..states import EXPECTED_FROM, Category, State
 
+#: The categories of dead letters: an expected end waits for nobody.
+TO_DECIDE = (Category.FATAL, Category.RETRYABLE, Category.MANUAL_REVIEW)
 #: Rows that one count looks at.
 CAP = 10_000
 
@@ -55,10 +63,25 @@ def of_state(alias: str, state: State) -> QuerySet[IdempotencyKey]:
     return keys.order_by("due_at")[: CAP + 1]
 
 
+def failed_for_good(alias: str) -> dict[str, Any]:
+    """The numbers of dead letters in FAILED: in all, by category, the oldest.
+
+    They are read from their own index: expected ends, which may be many, do not hide them.
+    """
+    found = DeadLetter.objects.using(alias).filter(StateAmong(State.FAILED))
+    return found.order_by("signature", "finished_at")[: CAP + 1].aggregate(**dead_letter_numbers())
+
+
+def expected_ends(alias: str) -> int:
+    """How many keys ended with an error that their task expects, and nobody discarded: by their index."""
+    found = DeadLetter.undecided.using(alias).filter(signature__gte=EXPECTED_FROM)
+    return found.values("signature")[: CAP + 1].count()
+
+
 def dead_letter_numbers() -> dict[str, Any]:
     """The aggregates over FAILED or REVIEW keys that nobody discarded: in all, by category, the oldest."""
     kept = Q(discarded_at__isnull=True)
-    numbers = {each.name: Counted("state", filter=kept & Q(category=each)) for each in Category}
+    numbers = {each.name: Counted("state", filter=kept & Q(category=each)) for each in TO_DECIDE}
     return numbers | {"kept": Counted("state", filter=kept), "oldest": Min("finished_at", filter=kept)}
 
 
@@ -91,10 +114,24 @@ def redrives_past_their_time(alias: str, before: datetime) -> Count:
     return capped(ended.filter(finished_at__lte=before).values("id")[: CAP + 1].count())
 
 
+def batches_past_their_time(alias: str, now: datetime) -> Count:
+    """Batches, chunks and failed records that the next prune deletes."""
+    past = Batch.objects.using(alias).filter(due_at__lte=now).order_by("due_at")
+    beside = {"batch_id__in": Batch.objects.using(alias).filter(due_at__lte=now).values("id")}
+    rows = (model.objects.using(alias).filter(**beside) for model in (BatchChunk, BatchRecord))
+    return total(_count(past), *(capped(each.values("batch_id")[: CAP + 1].count()) for each in rows))
+
+
 def hourly_past_their_time(alias: str, before: datetime) -> Count:
     """Hourly counts that the next prune deletes."""
     old = HourlyCount.objects.using(alias).filter(hour__lte=before).order_by("hour")
     return capped(old.values("hour")[: CAP + 1].count())
+
+
+def workers_past_their_time(alias: str, before: datetime) -> Count:
+    """Workers that the next prune deletes."""
+    silent = Worker.objects.using(alias).filter(seen_at__lte=before)
+    return capped(silent.values("instance")[: CAP + 1].count())
 
 
 def _count(rows: QuerySet[Any]) -> Count:

@@ -16,12 +16,14 @@ from ..exceptions import ConfigurationError
 from ..identity.text import harmless
 from ..ledger.encoding import encode_result, given_json
 from ..ledger.moments import database_now
+from ..ledger.rows import follow_up_of
 from ..ledger.stores import LedgerStore
 from ..messages.message import AGAIN, HEADER, Message
 from ..messages.turns import REDRIVEN
 from ..models import IdempotencyKey
 from ..signals import announce
 from ..states import Reason, State
+from .batch_following import follow_soon
 from .selection import Selection
 from .tasks import known_task
 
@@ -66,9 +68,14 @@ def redrive(
         return _refused(str(error).removesuffix("."))
     if text is None:
         return _refused(why_unsendable(row))
+    if follow_up_of(row) is not None:
+        return _refused(
+            _("a later call of its key waits and is run in its place: look again in a few seconds")
+        )
     if not store.redrive(row.digest, token=row.token, message=text):
         return moved_on(store, row)
     announce_redriven(row, by=by, using=store.connection.alias)
+    follow_soon(store, row.digest)
     _log(row, "redrove", by, reason, how="" if edited is None else ", with other arguments")
     return DONE
 
@@ -95,6 +102,7 @@ def discard(store: LedgerStore, row: IdempotencyKey, *, by: str, reason: str = "
     """Take a dead letter off the lists: its row is kept until it is pruned; a later call may have its key."""
     if not _discarded(store, row):
         return moved_on(store, row)
+    follow_soon(store, row.digest)
     _log(row, "discarded", by, reason)
     return DONE
 
@@ -149,6 +157,7 @@ def resolve(
     )
     if not done:
         return moved_on(store, row)
+    follow_soon(store, row.digest)
     _log(row, "resolved", by, reason, how=" as done")
     return DONE
 

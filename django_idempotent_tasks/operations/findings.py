@@ -9,12 +9,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ..beat.overview import LOOKED_AT, Named, Overview
+from ..identity.text import harmless
+from ..ledger.moments import exact
 from ..states import PRUNED, State
 from .counts import Count, total
+from .obstacles import unknown_to_workers
 from .status import Status
+from .text import listed, since, span
+from .waiting import Unserved
+from .workers import leader_words
 
 #: Keys past their time that the sweeper deletes within seconds where it keeps up.
 PRUNE_BEHIND = 1000
+#: Seconds without the end of a sweep, which comes every few seconds, after which a leader counts as idle.
+IDLE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,9 @@ class Finding:
 
 def findings(seen: Status) -> list[Finding]:
     """What needs a person, worst first."""
-    found = [*_sweeper(seen), *_overdue(seen), *_dead(seen), *_behind(seen), *beat_findings(seen.beat)]
-    return [each for each in found if each.count.number]
+    found = [*_sweeper(seen), *_waiting(seen), *_overdue(seen), *_dead(seen), *_batches(seen), *_behind(seen)]
+    found += _refused(seen)
+    return [each for each in [*found, *beat_findings(seen.beat)] if each.count.number]
 
 
 def no_sweeper() -> str:
@@ -48,6 +57,7 @@ def no_sweeper() -> str:
 
 def _sweeper(seen: Status) -> Iterator[Finding]:
     yield Finding("no_leader", Count(int(not seen.is_led)), no_sweeper())
+    yield from _sweeps_nothing(seen)
     count = seen.count(State.RUNNING, "stuck")
     words = ngettext(
         "%(count)s lease ended over a minute ago: no message is stored to send again, or no sweeper runs.",
@@ -55,6 +65,61 @@ def _sweeper(seen: Status) -> Iterator[Finding]:
         count.number,
     )
     yield _counted("expired_leases", count, words, "See 'idem keys list --state running'.")
+
+
+def _sweeps_nothing(seen: Status) -> Iterator[Finding]:
+    """A sweeper that leads, and so keeps all others from sweeping, while its own sweeps fail or hang."""
+    if seen.leader is None or not seen.is_led:
+        return
+    led = (exact(seen.now) - exact(seen.leader.since)).total_seconds()
+    if led < IDLE or (seen.swept is not None and seen.swept < IDLE):
+        return
+    ended = _("has never ended a sweep") if seen.swept is None else _("ended its last sweep %(span)s ago")
+    words = _("%(who)s leads the sweeper for %(led)s and %(ended)s: its log says why. Restart it.")
+    facts = {"who": leader_words(seen.leader.holder), "led": span(led)}
+    facts["ended"] = ended % {"span": span(seen.swept or 0)}
+    yield Finding("sweeper_idle", Count(1), words % facts, "See 'idem health sweeper'.")
+
+
+def _waiting(seen: Status) -> Iterator[Finding]:
+    """What no living worker will take, named as soon as it has waited for a minute."""
+    words = ngettext(
+        "No worker lives, and %(count)s key waits for one: start workers.",
+        "No worker lives, and %(count)s keys wait for one: start workers.",
+        seen.waiting.nobody.number,
+    )
+    yield _counted("no_worker", seen.waiting.nobody, words, "See 'idem workers'.")
+    for each in seen.waiting.queues:
+        facts = {"queue": harmless(each.name), "tasks": listed(each.tasks)}
+        words = _(
+            "No living worker consumes the queue %(queue)s, where calls of %(tasks)s wait for %(span)s: start"
+            " a worker with -Q %(queue)s."
+        )
+        words %= facts | {"span": since(each.since, seen.now)}
+        yield Finding("queue_not_consumed", each.count, words, "See 'idem workers'.")
+    for each in seen.waiting.tasks:
+        words = f"{unknown_to_workers(each.name)} {_waits(each, seen)}"
+        yield Finding("task_not_known", each.count, words, "See 'idem workers'.")
+
+
+def _waits(each: Unserved, seen: Status) -> str:
+    words = ngettext(
+        "%(count)s call waits for %(span)s.",
+        "%(count)s calls wait, the first for %(span)s.",
+        each.count.number,
+    )
+    return words % {"count": each.count, "span": since(each.since, seen.now)}
+
+
+def _refused(seen: Status) -> Iterator[Finding]:
+    words = ngettext(
+        "%(count)s message of the last day named the key of another task or scope and was refused: who else"
+        " can write to the broker?",
+        "%(count)s messages of the last day named the key of another task or scope and were refused: who else"
+        " can write to the broker?",
+        seen.mismatches.number,
+    )
+    yield _counted("identity_refused", seen.mismatches, words)
 
 
 def _overdue(seen: Status) -> Iterator[Finding]:
@@ -92,13 +157,34 @@ def _dead(seen: Status) -> Iterator[Finding]:
     yield _counted("review", count, words, "See 'idem dead-letters list --state review'.")
 
 
+def _batches(seen: Status) -> Iterator[Finding]:
+    count = seen.batches
+    words = ngettext(
+        "%(count)s batch needs attention: redrive or discard its dead letters.",
+        "%(count)s batches need attention: redrive or discard their dead letters.",
+        count.number,
+    )
+    yield _counted("batches_attention", count, words, "See 'idem batches list --state needs_attention'.")
+    count = seen.unsealed
+    words = ngettext(
+        "%(count)s batch was never submitted in full, and nothing was added for an hour: submit it again, or"
+        " cancel it.",
+        "%(count)s batches were never submitted in full, and nothing was added for an hour: submit them"
+        " again, or cancel them.",
+        count.number,
+    )
+    yield _counted("batches_unsealed", count, words, "See 'idem batches list --state submitting'.")
+
+
 def _behind(seen: Status) -> Iterator[Finding]:
     """Keys that are past their retention. A few always are: the sweeper deletes them every few seconds."""
     past = total(*(seen.count(state, "past") for state in PRUNED))
     if past.number >= PRUNE_BEHIND:
-        words = _("%(count)s keys should have been deleted over a minute ago: the sweeper is behind.")
-        remedy = _("'idem prune --yes --pause 0' helps; does the database keep up?")
-        yield _counted("prune_behind", past, words, remedy)
+        words = _(
+            "%(count)s keys should have been deleted over a minute ago: the sweeper is behind. 'manage.py"
+            " idem prune --yes --pause 0' helps; does the database keep up?"
+        )
+        yield _counted("prune_behind", past, words)
 
 
 def beat_findings(seen: Overview | None) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from ..ledger.encoding import decode_error
 from ..ledger.moments import shifted
 from ..models import DeadLetter, FailedJob
 from ..models.fields import MOMENT
-from ..states import Category, State
+from ..states import EXPECTED_FROM, Category, State
 from .selection import Selection
 from .text import category_name
 
@@ -67,7 +67,7 @@ def kinds(alias: str, selection: Selection, limit: int) -> list[Kind]:
 
 def _kind(alias: str, row: Any) -> Kind:
     names = ("signature", "task", "state", "category")
-    like = DeadLetter.objects.using(alias).filter(**{name: row[name] for name in names})
+    like = DeadLetter.undecided.using(alias).filter(**{name: row[name] for name in names})
     last = like.order_by("signature", "finished_at").values_list("result", flat=True).last()
     facts = row | {"state": State(row["state"]), "error": decode_error(last)}
     return Kind(**facts)
@@ -121,4 +121,5 @@ def indexed(alias: str) -> QuerySet[DeadLetter]:
     """
     if connections[alias].vendor == "mysql":  # no partial index there; the state has one
         return DeadLetter.objects.using(alias)
-    return DeadLetter._base_manager.using(alias).filter(signature__isnull=False, discarded_at__isnull=True)
+    found = DeadLetter._base_manager.using(alias)
+    return found.filter(discarded_at__isnull=True, signature__lt=EXPECTED_FROM)

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, cast
 from uuid import UUID
 
-from celery import current_app
 from django.utils.functional import Promise
 
 from ..conf import settings
@@ -17,6 +16,7 @@ from ..exceptions import ConfigurationError
 from ..identity.arguments import Binder
 from ..messages.message import Message
 from ..messages.unreadable import indented
+from .tasks import known_task
 
 #: Types of arguments that JSON does not have: their values are shown as text.
 _TEXTS = (datetime, date, time, Decimal, UUID, bytes, Promise)
@@ -79,16 +79,16 @@ def call_text(task: str, text: str | None) -> str:
 
 
 def _named(task: str, args: list[Any]) -> dict[str, Any]:
-    binder, named = _binder(task), dict[str, Any]()
+    binder, named = binder_of(task), dict[str, Any]()
     for place, value in enumerate(args):
         name = None if binder is None else binder.name_at(place)
         named[str(place) if name is None or name in named else name] = value
     return named
 
 
-def _binder(task: str) -> Binder | None:
+def binder_of(task: str) -> Binder | None:
     """The parameters of a task; None where this process does not know the task."""
-    found: Any = current_app.tasks.get(task)
+    found: Any = known_task(task)
     policy = getattr(found, "idempotency_policy", None)
     if policy is not None:
         return cast("Binder", policy.key_rules.binder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from ..states import State
 
 #: How many keys a filter without an index reads: the newest.
 WINDOW = 200_000
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +88,21 @@ def by_digest(alias: str, digest: UUID) -> IdempotencyKey | None:
 
 
 def by_text(alias: str, wanted: Wanted, key: str) -> list[IdempotencyKey]:
-    """The keys of a task that match a text: as the call's idempotency key, or as lists show the key.
+    """The keys of a task that match a text: as the value that the call was given, or as lists show the key.
 
     Raises InvalidKey where the task's name or the text cannot be part of a key.
     """
-    digest = stated_digest(wanted.task or "", idempotency_key=key, scope=wanted.scope)
+    task, scope = wanted.task or "", wanted.scope
+    digests = [stated_digest(task, idempotency_key=value, scope=scope) for value in meant_by(key)]
     keys = IdempotencyKey.objects.using(alias)
     edge = _edge(IdempotencyKey.objects.using(alias).order_by("-created_at"))
     texts = keys.filter(wanted.in_columns(), key_text=key).order_by("-created_at")
     if edge is not None:
         texts = texts.filter(created_at__gt=edge)
-    found = {row.digest: row for row in [*keys.filter(digest=digest), *texts[:10]]}
+    found = {row.digest: row for row in [*keys.filter(digest__in=digests), *texts[:10]]}
     return list(found.values())
+
+
+def meant_by(text: str) -> list[str | int]:
+    """The values of a key that a person may have meant: the text, and the number that it writes."""
+    return [text, int(text)] if _INTEGER.fullmatch(text) else [text]

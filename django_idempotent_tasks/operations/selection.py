@@ -16,8 +16,8 @@ from django.utils.timezone import is_aware
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..models import DEAD, DeadLetter, IdempotencyKey
-from ..states import Category, State
+from ..models import DEAD, DeadLetter, IdempotencyKey, StateAmong
+from ..states import EXPECTED_FROM, Category, State
 
 #: How many dead letters a person may pick for one selection.
 PICKED_LIMIT = 10_000
@@ -29,7 +29,10 @@ NOT_IN_A_COLUMN = re.compile(r"[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters for dead letters; without any it is all of them. ``digests``: those that a person picked."""
+    """Filters for dead letters; without any it is all of them. ``digests``: those that a person picked.
+
+    Expected ends are among them only where their category or signature is asked for, or a person picked them.
+    """
 
     task: str | None = None
     scope: str | None = None
@@ -47,8 +50,14 @@ class Selection:
 
     def query(self, alias: str) -> QuerySet[DeadLetter]:
         """The dead letters that match now, in the order of their index: by signature, then by their end."""
-        found = DeadLetter.objects.using(alias).filter(self._condition())
+        found = self.rows(alias).filter(self._condition())
         return found.order_by("signature", "finished_at", "digest")
+
+    def rows(self, alias: str) -> QuerySet[DeadLetter]:
+        """The rows among which the filters choose."""
+        is_named = self.category == Category.EXPECTED or (self.signature or "").startswith(EXPECTED_FROM)
+        is_wider = is_named or self.digests is not None
+        return (DeadLetter.undecided if is_wider else DeadLetter.objects).using(alias)
 
     def discarded(self, alias: str) -> QuerySet[IdempotencyKey]:
         """The discarded ones that match and are not pruned yet, the last ended first."""
@@ -68,10 +77,14 @@ class Selection:
 
     def _condition(self) -> Q:
         condition = Q()
-        for name in ("task", "scope", "signature", "category", "state"):
+        for name in ("task", "scope", "signature", "category"):
             value = getattr(self, name)
             if value is not None:
                 condition &= Q(**{name: value})
+        if self.state is not None:
+            # Few are in review at a time: the index of the state finds them. Nearly all have failed.
+            is_rare = self.state == State.REVIEW
+            condition &= Q(state=self.state) if is_rare else Q(StateAmong(self.state))
         if self.ended_after is not None:
             condition &= Q(finished_at__gte=self.ended_after)
         if self.ended_before is not None:

@@ -11,20 +11,24 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
+from ..conf.options import Policy
 from ..identity.text import harmless
 from ..ledger.encoding import decode_error
 from ..ledger.moments import exact
 from ..messages.message import Message
 from ..models import IdempotencyKey
 from ..states import Reason, State
+from .pauses import why_it_waits
+from .tasks import known_task
 from .text import since, span
+from .workers import holder
 
 
 def why_not_run(row: IdempotencyKey, now: datetime, *, error: str | None = None) -> str:
     """What another call of this key meets now. ``error``: how much of the recorded error may be shown."""
     facts = {
         "call": harmless(row.task_id),
-        "holder": harmless(row.owner),
+        "holder": holder(row, now).who if row.state == State.RUNNING else "",
         "runner": harmless(row.runner_task_id or row.task_id),
         "attempt": row.attempts,
         "made": since(row.created_at, now),
@@ -51,7 +55,8 @@ def what_next(row: IdempotencyKey, now: datetime, *, commands: bool = False) -> 
         show, redrive = (f"'idem dead-letters {verb} {row.digest}" for verb in ("show", "redrive"))
         facts["decide"] = _("%(command)s tells what you can decide.") % {"command": f"{show}'"}
         facts["redrive"] = f"{redrive} --reason TEXT --yes'"
-    return " ".join(filter(None, (each % facts for each in _WORDS[State(row.state)].next(row, now))))
+    waits = why_it_waits(row, now)
+    return waits or " ".join(filter(None, (each % facts for each in _WORDS[State(row.state)].next(row, now))))
 
 
 def lease(row: IdempotencyKey, now: datetime) -> str:
@@ -112,13 +117,23 @@ def _pending_next(row: IdempotencyKey, now: datetime) -> list[str]:
 def _running_now(row: IdempotencyKey, now: datetime) -> str:
     if row.open_at is not None and row.open_at <= now:
         return _(
-            "%(holder)s held this key for call %(runner)s (attempt %(attempt)s, begun %(since)s ago) and has"
-            " fallen silent: its lease is %(lease)s."
+            "This key is held by %(holder)s, which ran call %(runner)s (attempt %(attempt)s, begun %(since)s"
+            " ago) and has fallen silent: its lease is %(lease)s."
+        )
+    if _is_followed(row):
+        return _(
+            "This key is held by %(holder)s, which runs call %(runner)s: attempt %(attempt)s, begun %(since)s"
+            " ago, lease %(lease)s. Of the calls that come before it ends, a worker runs one after it."
         )
     return _(
-        "%(holder)s holds this key and runs call %(runner)s: attempt %(attempt)s, begun %(since)s ago, lease"
-        " %(lease)s. Other calls are refused until it ends."
+        "This key is held by %(holder)s, which runs call %(runner)s: attempt %(attempt)s, begun %(since)s"
+        " ago, lease %(lease)s. Other calls are refused until it ends."
     )
+
+
+def _is_followed(row: IdempotencyKey) -> bool:
+    policy: Policy | None = getattr(known_task(row.task), "idempotency_policy", None)
+    return policy is not None and policy.follows
 
 
 def _running_next(row: IdempotencyKey, now: datetime) -> list[str]:
@@ -166,6 +181,8 @@ def _review_next(_row: IdempotencyKey, _now: datetime) -> list[str]:
 def _failed_now(row: IdempotencyKey, _now: datetime) -> str:
     if row.discarded_at is not None:
         return _("Call %(call)s failed %(ended)s ago and was discarded: a new call is not refused.")
+    if row.reason == Reason.EXPECTED:
+        return _("Call %(call)s ended %(ended)s ago with an error that its task expects: %(error)s")
     return _("Call %(call)s failed for good %(ended)s ago: %(error)s")
 
 
@@ -174,6 +191,8 @@ def _failed_next(row: IdempotencyKey, _now: datetime) -> list[str]:
         first = _("The dead letter was discarded: a new call may claim the key.")
     elif row.reason == Reason.RETRIES_USED_UP:
         first = _("A new call runs the key again, unless the task has on_failed='block'.")
+    elif row.reason == Reason.EXPECTED:
+        first = _("Nobody has to decide. Calls of the key are refused; use a new key for new work.")
     else:
         first = _("Calls of the key are refused; use a new key for new work.")
     return [first, _("%(redrive)s runs this call again."), _deleted()]

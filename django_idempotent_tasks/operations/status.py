@@ -10,14 +10,19 @@ from typing import Any
 from django.db.models import Count as Counted
 from django.db.models import Min, Q
 
-from ..beat.overview import Overview, leads, overview
-from ..ledger.moments import database_now, shifted
+from ..beat.overview import NEWS, Overview, leads, overview
+from ..ledger.moments import database_now, exact, shifted
+from ..ledger.rules import MISMATCH, SHADOW
 from ..ledger.stores import LedgerStore
-from ..models import SWEEPER, IdempotencyKey, Leader, RedriveOperation
+from ..ledger.sweeps import seconds_since_sweep
+from ..models import SWEEPER, SWEPT, DuplicateAttempt, IdempotencyKey, Leader, RedriveOperation
 from ..states import PRUNED, State
-from .counts import Count, capped, dead_letter_numbers, of_state
+from .batch_counts import left_unsealed, need_attention
+from .counts import CAP, Count, capped, dead_letter_numbers, expected_ends, failed_for_good, of_state
+from .pauses import Shown, shown
 from .redrives import running
 from .sentences import waits_for_its_eta
+from .waiting import Waiting, waiting
 
 #: A sweeper sweeps every few seconds: a key that is late by more was left behind.
 LATE = timedelta(minutes=1)
@@ -33,9 +38,22 @@ class Status:
 
     now: datetime
     leader: Leader | None
+    #: Seconds since the leading sweeper ended a sweep without an error; None where none was noted.
+    swept: float | None = None
     states: dict[State, Mapping[str, Any]] = field(default_factory=dict)
     unsent: Count = field(default_factory=lambda: Count(0))
     redrives: list[RedriveOperation] = field(default_factory=list)
+    #: What is paused, or was and is being sent: information, no finding.
+    pauses: list[Shown] = field(default_factory=list)
+    #: Batches with chunks that wait for a decision, and those to which nobody adds chunks any more.
+    batches: Count = field(default_factory=lambda: Count(0))
+    unsealed: Count = field(default_factory=lambda: Count(0))
+    #: What waits for workers that do not live, as far as all workers write of themselves.
+    waiting: Waiting = field(default_factory=Waiting)
+    #: Messages of the last day that named the key of another task or scope.
+    mismatches: Count = field(default_factory=lambda: Count(0))
+    #: Calls of the last day that ran in shadow mode and that the guard would refuse: no finding.
+    would_refuse: Count = field(default_factory=lambda: Count(0))
     #: None where beat cannot run on this ledger.
     beat: Overview | None = None
 
@@ -54,13 +72,33 @@ class Status:
 def look(store: LedgerStore) -> Status:
     """Read the numbers, a bounded part of an index for each state."""
     alias, now = store.connection.alias, database_now(store)
-    seen = Status(now, _leader(alias))
+    leaders = Leader.objects.using(alias).in_bulk([SWEEPER, SWEPT])
+    seen = Status(now, leaders.get(SWEEPER), seconds_since_sweep(leaders.get(SWEPT), now))
     for state in State:
         seen.states[state] = of_state(alias, state).aggregate(**_numbers(state, now))
+    seen.states[State.FAILED] = {
+        **seen.states[State.FAILED],
+        **failed_for_good(alias),
+        "expected": expected_ends(alias),
+    }
     seen.unsent = _unsent(alias, now)
-    seen.redrives = running(alias)
+    seen.redrives, seen.pauses = running(alias), shown(store, now)
+    seen.batches, seen.unsealed = need_attention(alias), left_unsealed(alias, now)
+    seen.waiting = waiting(alias, now, [each.row for each in seen.pauses])
+    seen.mismatches, seen.would_refuse = _noted(alias, now)
     seen.beat = overview(store, now)
     return seen
+
+
+def _noted(alias: str, now: datetime) -> tuple[Count, Count]:
+    """Refused messages, and calls in shadow mode, among the newest noted calls: their ids grow with time."""
+    newest = DuplicateAttempt.objects.using(alias).order_by("-id").values_list("place", "reason", "at")
+    begin, rows = exact(shifted(now, -NEWS)), list(newest[: CAP + 1])
+    late = [(place == SHADOW, reason) for place, reason, at in rows[:CAP] if exact(at) > begin]
+    is_bound = len(rows) > CAP and exact(rows[CAP][2]) > begin
+    numbers = (sum(each == (False, MISMATCH) for each in late), sum(ran for ran, _reason in late))
+    mismatches, would_refuse = (Count(number, is_bound and number > 0) for number in numbers)
+    return mismatches, would_refuse
 
 
 def is_led(store: LedgerStore) -> bool:
@@ -88,7 +126,7 @@ def _numbers(state: State, now: datetime) -> dict[str, Any]:
         case State.RUNNING:
             numbers["open"] = Counted("state", filter=Q(open_at__lte=now))
             numbers["stuck"] = Counted("state", filter=Q(open_at__lte=late))
-        case State.FAILED | State.REVIEW:
+        case State.REVIEW:
             numbers |= dead_letter_numbers()
     if state in PRUNED:
         numbers["past"] = Counted("state", filter=Q(due_at__lte=late))

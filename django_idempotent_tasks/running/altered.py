@@ -10,6 +10,7 @@ to the driver directly are not seen.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -46,6 +47,11 @@ def listen() -> None:
     connection_created.connect(_on_created, dispatch_uid=_UID)
 
 
+def any_altered() -> bool:
+    """Whether any connection may be altered: a look that costs next to nothing."""
+    return len(_altered) > 0
+
+
 def is_altered(connection: BaseDatabaseWrapper) -> bool:
     """Whether a statement on this connection has altered its session since it was opened."""
     return connection in _altered and connection.connection is not None
@@ -56,14 +62,19 @@ def alters(sql: object) -> bool:
 
     A search path is not counted where the setting SCHEMA makes our statements independent of it.
     """
-    text = (sql if isinstance(sql, str) else repr(sql))[:_SEARCHED].replace(_OURS, "")
+    name = _altered_by((sql if isinstance(sql, str) else repr(sql))[:_SEARCHED])
+    return name is not None and not (settings().schema and name.endswith("search_path"))
+
+
+@lru_cache(maxsize=512)  # the statements of a task are the same texts again and again
+def _altered_by(text: str) -> str | None:
+    """The setting that a statement alters, "none" for something else; None where it alters nothing."""
+    text = text.replace(_OURS, "")
     plain = text.lstrip().lower()
     if plain.startswith(_HARMLESS) and not any(word in plain for word in _HARMFUL):
-        return False
+        return None
     found = _ALTERING.search(text)
-    if found is None:
-        return False
-    return not (settings().schema and str(found["name"]).lower().endswith("search_path"))
+    return None if found is None else str(found["name"]).lower()
 
 
 def _on_created(connection: Any = None, **_kwargs: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +29,11 @@ _STARTS = frozenset({Step.INSERT, Step.OPEN, Step.REOPEN})
 class AtomicDelivery(Delivery):
     """Claims the key and runs the body in one transaction."""
 
+    kind = AtomicLedger
     ledger: AtomicLedger
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.ledger = AtomicLedger(self.ledger.store, self.policy)
         self.watch.leave(self.ledger.store.connection.alias)
 
     def _claim_and_run(self, call: Call, owner: str) -> Any:
@@ -70,10 +71,9 @@ class AtomicDelivery(Delivery):
 
     def _transaction(self, call: Call, owner: str, first: Step) -> AtomicAttempt | Refusal:
         attempt: AtomicAttempt | None = None
-        alias = self.ledger.store.connection.alias
         try:
-            with transaction.atomic(using=alias, durable=not self.in_transaction):
-                outcome = self.ledger.claim(call, owner=owner, first=first)
+            with self._begun():
+                outcome = self.ledger.claim(call, owner=owner, first=first, place=self.place)
                 if not isinstance(outcome, Claimed):
                     return outcome
                 attempt = self._attempt(outcome.claim)
@@ -83,6 +83,13 @@ class AtomicDelivery(Delivery):
                 raise
             attempt.error = error  # of the body or the commit: outcome() settles it after the transaction
         return attempt
+
+    def _begun(self) -> AbstractContextManager[Any]:
+        """The transaction of claim, body and completion, or a savepoint in the caller's."""
+        store = self.ledger.store
+        if self.in_transaction:
+            return store.together()
+        return transaction.atomic(using=store.connection.alias, durable=True)
 
     def _attempt(self, claim: Claim) -> AtomicAttempt:
         return AtomicAttempt(

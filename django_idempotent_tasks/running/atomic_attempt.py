@@ -24,7 +24,7 @@ from ..states import Reason, State
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt
 from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
-from .context import entered
+from .context import announce_start, entered
 from .endings import struck_by
 from .handlers import mark_answered
 from .leftovers import Watch, refuse
@@ -69,7 +69,7 @@ class AtomicAttempt(Attempt):
 
     def outside(self) -> NoReturn:
         """Refused: a rollback cannot take an effect outside the database back."""
-        msg = "external() is for leased tasks: what happens outside the database is not rolled back."
+        msg = "external() is for leased tasks: an atomic task cannot roll back effects outside the database."
         raise RuntimeError(msg)
 
     def completing(self) -> NoReturn:
@@ -79,14 +79,18 @@ class AtomicAttempt(Attempt):
 
     def step(self, *_given: object, **_named: object) -> NoReturn:
         """Refused: nothing of the body is kept before its end."""
-        msg = 'step() is for leased tasks: an atomic body happens as a whole or not at all. mode="leased"?'
+        msg = 'step() is for leased tasks, and an atomic body is one step already. Set mode="leased".'
+        raise RuntimeError(msg)
+
+    @property
+    def records(self) -> NoReturn:
+        """Refused: the outcomes of records would be rolled back with the body."""
+        msg = 'Batches are for leased tasks: each record has a transaction of its own. Set mode="leased".'
         raise RuntimeError(msg)
 
     def report(self, done: float, total: float | None = None, note: str = "") -> NoReturn:  # noqa: ARG002
         """Refused: nobody sees the row before the commit."""
-        msg = (
-            'progress() is for leased tasks: nothing of an atomic body is seen before it ends. mode="leased"?'
-        )
+        msg = 'progress() is for leased tasks: nobody sees an atomic body before it ends. Set mode="leased".'
         raise RuntimeError(msg)
 
     def run_inside(self, args: Any, kwargs: Any) -> None:
@@ -94,6 +98,7 @@ class AtomicAttempt(Attempt):
         if self.is_poison:
             raise _RollBack
         with entered(self):
+            announce_start(self)
             self._body(args, kwargs)
         if self.captured is not None:  # self.retry(throw=False)
             raise _RollBack

@@ -78,7 +78,7 @@ class AtomicSettlement(Settlement):
                 call,
                 owner=self.claim.owner,
                 seen=self.seen,
-                settle=lambda claim: verb(ledger, claim),
+                settle=lambda claim: verb(ledger, replace(claim, began=self.claim.began)),
                 committed=self.ended_inside,
             )
         return recorded is Recorded.DONE

@@ -18,7 +18,7 @@ from ..messages.address import delay_of, to_its_queue
 from ..messages.header import with_identity
 from ..messages.message import Message, beside
 from ..states import Category, Reason, State
-from .categories import category_of_error
+from .categories import CERTAIN, FINAL, category_of_error, is_thrown
 from .conflicts import conflict_behind
 from .context import Done, entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
@@ -33,11 +33,6 @@ logger = logging.getLogger("django_idempotent_tasks")
 _UNREAD = "The task raised an error that cannot be read: its class or one of its methods raises another."
 #: The options that name a call's key. A retry takes both from the call that it repeats.
 _NAMING = ("idempotency_key", "scope")
-
-_FINAL: dict[Category | None, Reason] = {
-    Category.FATAL: Reason.PERMANENT,
-    Category.MANUAL_REVIEW: Reason.IN_DOUBT,
-}
 
 
 class Attempt(ABC):
@@ -223,12 +218,13 @@ class Attempt(ABC):
 
     def _honour_retry_after(self, cause: BaseException | None) -> None:
         """Wait as long as the other side's ``Retry-After`` asks, unless the body chose the wait itself."""
-        if self.captured is None or not self._retries_by_itself(cause):
+        if self.captured is None or not self.retries_by_itself(cause):
             return
         message, delay = self.captured
         self.captured = (message, max(delay, retry_after(cause, now=self.task.app.now())))
 
-    def _retries_by_itself(self, cause: BaseException | None) -> bool:
+    def retries_by_itself(self, cause: BaseException | None) -> bool:
+        """Whether the task's own rules retry a call that ends with this error."""
         kinds = tuple(getattr(self.task, "autoretry_for", ()))
         return is_a(cause, *kinds) or (cause is not None and self._category(cause) is Category.RETRYABLE)
 
@@ -237,7 +233,7 @@ class Attempt(ABC):
         return Category.FATAL if category is None and is_misfit(error) else category
 
     def _is_final(self, error: BaseException) -> bool:
-        return self._category(error) in _FINAL
+        return self._category(error) in FINAL
 
     def settle_captured(self, error: BaseException | None = None) -> None:
         """Settle the claim as RETRY with the retry that the body asked for, because of ``error``."""
@@ -265,14 +261,16 @@ class Attempt(ABC):
         category = self._category(error)
         if category is None and self._met_a_conflict(error):
             category = Category.RETRYABLE
-        if category is not Category.FATAL and self.doubt:
+        if category not in CERTAIN and self.doubt:
             category = Category.MANUAL_REVIEW
         if category is Category.RETRYABLE:
             error = self._retry_by_policy(error)
             if is_a(error, Retry):
                 self._asked_to_retry(error)
+        if category is None and is_thrown(error, self.ledger.policy):
+            category = Category.EXPECTED
         state = State.REVIEW if category is Category.MANUAL_REVIEW else State.FAILED
-        self.settlement.fail(error, state=state, reason=_FINAL.get(category, Reason.RETRIES_USED_UP))
+        self.settlement.fail(error, state=state, reason=FINAL.get(category, Reason.RETRIES_USED_UP))
         raise error
 
     def _met_a_conflict(self, error: BaseException) -> bool:

@@ -25,6 +25,15 @@ _MISTAKES = (
     ImproperlyConfigured,
 )
 
+#: The categories that end a key without a further attempt, and the reason of each.
+FINAL: dict[Category | None, Reason] = {
+    Category.FATAL: Reason.PERMANENT,
+    Category.MANUAL_REVIEW: Reason.IN_DOUBT,
+    Category.EXPECTED: Reason.EXPECTED,
+}
+#: Categories of errors that say for certain what became of an effect of ``external()``.
+CERTAIN = frozenset({Category.FATAL, Category.EXPECTED})
+
 logger = logging.getLogger("django_idempotent_tasks")
 
 
@@ -43,10 +52,17 @@ def category_of_error(error: BaseException, policy: Policy) -> Category | None:
     return _by_classifier(error, policy) or _by_lists(error, policy)
 
 
+def is_thrown(error: BaseException, policy: Policy) -> bool:
+    """Whether Celery's own ``throws`` names the error. It stops no retry: ask it where none is left."""
+    return is_a(error, *policy.throws)
+
+
 def category_shown(error: BaseException, reason: Reason) -> Category:
     """The category that is shown of a failure; ``reason`` alone decides what happens to its key."""
     if reason is Reason.IN_DOUBT:
         return Category.MANUAL_REVIEW
+    if reason is Reason.EXPECTED:
+        return Category.EXPECTED
     if reason in {Reason.RETRIES_USED_UP, Reason.RETRY_ASKED} and not is_a(error, *_MISTAKES):
         return Category.RETRYABLE
     return Category.FATAL
@@ -71,10 +87,10 @@ def _by_classifier(error: BaseException, policy: Policy) -> Category | None:
 
 
 def _by_lists(error: BaseException, policy: Policy) -> Category | None:
-    if is_a(error, *policy.permanent_errors):
-        return Category.FATAL
-    if is_a(error, *policy.transient_errors):
-        return Category.RETRYABLE
-    if is_a(error, *policy.review_errors):
-        return Category.MANUAL_REVIEW
-    return None
+    lists = (
+        (policy.permanent_errors, Category.FATAL),
+        (policy.transient_errors, Category.RETRYABLE),
+        (policy.review_errors, Category.MANUAL_REVIEW),
+        (policy.expected_errors, Category.EXPECTED),
+    )
+    return next((category for kinds, category in lists if is_a(error, *kinds)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -10,7 +10,25 @@ from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from .. import signals
+from ..signals import announce
+from ..states import Category
+from .record import Record
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPart:
+    """What ``.batch`` is: the batch of a call, the index of its first record there, and how many it has.
+
+    The records of a chunk that a redrive of single records made do not follow each other: ``Record.index``
+    is right in every chunk.
+    """
+
+    id: UUID
+    offset: int
+    size: int
 
 
 @dataclass(slots=True)
@@ -71,6 +89,8 @@ class Idempotency(Protocol):
 
         Set ``.result`` of what it yields to store a result. Raises :class:`LeaseLost`, and rolls
         back, when the key was taken over. What the body raises afterwards is logged, not a failure.
+        Raises :class:`PermanentError` where the body has sent COMMIT or ROLLBACK inside it, as do a step
+        and a record's block.
         """
 
     def step(
@@ -91,6 +111,42 @@ class Idempotency(Protocol):
         inside another step, after :meth:`complete`, for a name that was used in this attempt, and in an
         atomic task. A step that raised keeps nothing, and may be called again. A plain call, which has
         no key, runs the function and keeps nothing.
+        """
+
+    @property
+    def batch(self) -> BatchPart | None:
+        """Which part of which batch this call works on; None for a call that ``submit_batch`` did not send.
+
+        The first look is a query. RuntimeError in an atomic task.
+        """
+
+    def records(self, values: Iterable[Any]) -> Iterator[Record]:
+        """Those of a chunk's records that are still to be done: without an outcome, or to be tried again.
+
+        ``values`` is the argument ``records`` as it came. ``with record:`` around the work for one is a
+        transaction of its own on the ledger's database: its writes and its outcome are committed together,
+        and refused together, with :class:`LeaseLost`, once another attempt has asked for its records. So an
+        attempt goes on behind the last record that an earlier one has done. An error in the block rolls back
+        that record's writes alone, and the loop goes on. Its outcome is given by the task's rules, as for a
+        whole call: fatal, retryable or manual_review; an error that no rule knows is retryable, unless it is
+        a mistake of the program or its data (TypeError, ValidationError ...). Errors that end an attempt are
+        raised on: a lost lease, the time limits, ``self.retry()``, Ignore, Reject.
+
+        When the body has returned, records that are retryable make the chunk a retry by the task's own
+        policy (:class:`RecordsLeft`), which tries them alone. Records without an outcome are a mistake: the
+        chunk fails, and nothing that was done is repeated. Raises RuntimeError when called twice, after
+        :meth:`complete`, with other records, in a call that is no chunk, and in an atomic task;
+        :class:`OuterTransaction` where a record's block begins inside a transaction. A plain call runs each
+        block in a transaction, and lets its error out.
+        """
+
+    def record(self, index: int | Iterable[int], outcome: str | Category, error: object = None) -> None:
+        """Give an outcome to one record or several, in the open transaction, for a body that writes in bulk.
+
+        ``index`` is ``Record.index``, ``outcome`` ``"ok"``, ``"fatal"``, ``"retryable"`` or
+        ``"manual_review"``, ``error`` the error or the reason of a failure. Call it in the transaction of
+        the writes: both are committed, or neither. Raises :class:`LeaseLost` when the key was taken over,
+        ValueError for another index or outcome, RuntimeError as :meth:`records` does.
         """
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
@@ -121,6 +177,11 @@ def entered(attempt: Any) -> Iterator[None]:
         yield
     finally:
         _active.reset(token)
+
+
+def announce_start(attempt: Any) -> None:
+    """Send ``attempt_started``, at once and not after a commit."""
+    announce(signals.attempt_started, sender=attempt.task.name, using=None, claim=attempt.claim)
 
 
 def downstream_key(digest: UUID, generation: int, purpose: str) -> str:

@@ -15,19 +15,22 @@ from django.db import Error as DatabaseError
 
 from ..conf.options import Policy
 from ..exceptions import DuplicateTask, InvalidKey, KeyMismatch, RecordedError, StoreDown
+from ..identity.key import Identity
 from ..ledger.encoding import decode_error
+from ..ledger.following import Intake
 from ..ledger.ledger import Ledger
 from ..ledger.misnamed import Misnamed
 from ..ledger.owner import new_owner
 from ..ledger.rules import COMPLETED, IN_PROGRESS, MISMATCH, Step
 from ..ledger.stores import get_store
 from ..ledger.stores.absent import remedy
-from ..ledger.values import Answer, Answered, Call, OutOfDate, Refusal, Refused, Waiting
+from ..ledger.values import Answer, Answered, Call, Following, OutOfDate, Refusal, Refused, Waiting, Wanted
 from ..messages.header import carried, carry, is_in_canvas, is_reserved, task_id_problem, to_header
 from ..messages.message import AGAIN, stored_text
 from ..messages.turns import turn_of
 from ..states import Reason, State
 from .handlers import mark_answered
+from .held import hold_back
 from .leftovers import Watch
 from .replay import replay
 from .reschedule import come_back, give_back
@@ -36,6 +39,8 @@ logger = logging.getLogger("django_idempotent_tasks")
 
 #: A duplicate that waits for a result asks again after at most this many seconds.
 LONGEST_REPLAY_WAIT = 5.0
+#: Where a duplicate was refused, as its record says.
+WORKER = "worker"
 
 
 def is_redelivered(info: Any, header: Any) -> bool:
@@ -46,6 +51,8 @@ def is_redelivered(info: Any, header: Any) -> bool:
 class Delivery(ABC):
     """One message in a worker, or one eager call."""
 
+    kind: type[Ledger] = Ledger
+
     def __init__(self, task: Any, policy: Policy, args: Any, kwargs: Any) -> None:
         self.task = task
         self.policy = policy
@@ -54,26 +61,40 @@ class Delivery(ABC):
         self.request = task.request
         #: The call's identity as it travels, with the marks in it.
         self.header: dict[str, Any] = {}
-        self.ledger = Ledger(get_store(), policy)
-        self.in_transaction = self.ledger.store.connection.in_atomic_block
+        self.ledger = self.kind(get_store(), policy)
+        connection = self.ledger.store.connection
         #: Finds the transactions that the body leaves open.
-        self.watch = Watch(self.ledger.store.connection, is_eager=bool(self.request.is_eager))
+        self.watch = Watch(connection, is_eager=bool(self.request.is_eager))
+        #: Whether the caller has a transaction open: what is written belongs to it, and it is never ended.
+        self.in_transaction = connection.in_atomic_block or self.watch.is_begun_by_hand
+        #: Where a claim may record its refusal: not in a transaction that may be the caller's.
+        self.place = "" if self.in_transaction or self.request.is_eager else WORKER
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""
+        with self.watch.as_the_callers():
+            return self._perform()
+
+    def _perform(self) -> Any:
         if not self.in_transaction:
             # Skips the statement of CONN_HEALTH_CHECKS: the claim itself replaces a connection that has died.
             self.ledger.store.connection.health_check_done = True  # type: ignore[attr-defined]  # no stub
         call = self._call()
         try:
             try:
-                return self._claim_and_run(call, new_owner())
+                return self._hold_or_run(call)
             except Misnamed as found:
-                return self._claim_and_run(self._renamed(call, found), new_owner())
+                return self._hold_or_run(self._renamed(call, found))
         except KeyMismatch as error:
             if error.task_id == call.task_id:
                 self._note_mismatch(call)
             raise
+
+    def _hold_or_run(self, call: Call) -> Any:
+        """Leave the call of a paused task to the ledger, or run it."""
+        if not (self.request.is_eager or self.in_transaction):
+            hold_back(self.task, self.ledger.store, call, self.header, begin=self.watch.begin)
+        return self._claim_and_run(call, new_owner())
 
     @abstractmethod
     def _claim_and_run(self, call: Call, owner: str) -> Any:
@@ -97,6 +118,8 @@ class Delivery(ABC):
                 return self._recall(answer)
             case Refused() as refused:
                 return self._refused(call, refused)
+            case Following():
+                raise Ignore
             case OutOfDate():
                 logger.info("%s: an out-of-date copy was dropped; the ledger has a later one", self.task.name)
                 raise Ignore
@@ -110,11 +133,14 @@ class Delivery(ABC):
         if problem is not None:
             msg = f"A task id of {self.task.name} {problem}."
             raise InvalidKey(msg)
-        call = self._named(task_id)
-        return call if self.request.is_eager else replace(call, turn=turn_of(self.header, vars(self.request)))
+        identity, name, is_new = self._identity(task_id)
+        if self.request.is_eager:
+            return Call(identity, name, task_id, None)
+        turn = turn_of(self.header, vars(self.request))
+        return Call(identity, name, task_id, None, named_here=is_new, turn=turn)
 
-    def _named(self, task_id: str) -> Call:
-        """The call under the identity in its message's header, or under one that is computed here.
+    def _identity(self, task_id: str) -> tuple[Identity, str, bool]:
+        """The identity in the message's header, with its task's name; or one computed here, true then.
 
         Either goes on with retries, copies and what the sweeper sends again: all name the same key.
         """
@@ -122,10 +148,10 @@ class Delivery(ABC):
         own = carried(vars(self.request), task_name=task, task_id=task_id)
         if own is not None:
             self.travels_as(own.header)
-            return Call(own.identity, task, task_id, None)
+            return own.identity, own.task, False
         identity = self.task.idempotency_identity(self.args, self.kwargs, task_id=task_id)
         self.travels_as(to_header(identity, task_name=task, task_id=task_id))
-        return Call(identity, task, task_id, None, named_here=not self.request.is_eager)
+        return identity, task, True
 
     def _renamed(self, call: Call, found: Misnamed) -> Call:
         """The call under the key that accepted it, where its message has lost the header."""
@@ -158,7 +184,12 @@ class Delivery(ABC):
         return replace(call, message=stored_text(self.task, self.request, self.header))
 
     def _store_is_down(self, error: BaseException | None) -> NoReturn:
-        """Put the message back: it is not acknowledged, not run unguarded, and its retries are kept."""
+        """Put the message back: it is not acknowledged, not run unguarded, and its retries are kept.
+
+        In the caller's transaction the error is the caller's, as that of any other statement.
+        """
+        if self.in_transaction and error is not None:
+            raise error
         self.ledger.store.connection.close()
         msg = f"{self.task.name}: {_trouble(error, self.ledger.store.connection.alias)}"
         if self.request.is_eager:
@@ -204,6 +235,8 @@ class Delivery(ABC):
             if refused.reason == COMPLETED:
                 return replay(self.task, refused.answer)
             raise self._recorded(refused.answer)
+        if self.policy.follows and refused.answer.state is State.RUNNING:
+            refused = self._follow(call, refused)
         self._record(call, refused)
         if self.policy.on_duplicate == "raise":
             msg = f"{self.task.name} {call.identity.key_text!r}: {refused.reason} as call {refused.holder}."
@@ -215,6 +248,18 @@ class Delivery(ABC):
             "task_id": refused.holder,
         }
 
+    def _follow(self, call: Call, refused: Refused) -> Refused:
+        """Leave the call to the ledger as the follow-up of what runs, or say which call is that already."""
+        if call.message is None:  # nothing is stored that could be run later: a copy of the message is
+            self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
+        try:
+            outcome = Intake(self.ledger, Wanted(call, 0, 0, 0)).follow(refused.holder)
+        except DatabaseError as error:
+            self._store_is_down(error)
+        if isinstance(outcome, Following):
+            raise Ignore
+        return outcome or self._come_back(1.0)
+
     def _in_canvas(self) -> bool:
         """Whether a canvas or a callback waits for this call's result, which must be a real value."""
         request = self.request
@@ -224,7 +269,9 @@ class Delivery(ABC):
     def _record(self, call: Call, refused: Refused) -> None:
         """Write the audit row; a duplicate is refused also where that row cannot be written."""
         try:
-            self.ledger.refuse(call, place="worker", reason=refused.reason, holder=refused.holder)
+            self.ledger.refuse(
+                call, place=WORKER, reason=refused.reason, holder=refused.holder, is_noted=refused.is_noted
+            )
         except DatabaseError:
             logger.warning("%s: a refused duplicate could not be recorded", self.task.name)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from ..states import Reason
-from .context import Done, downstream_key
+from ..states import Category, Reason
+from .context import BatchPart, Done, downstream_key
+from .record import Record
 
 T = TypeVar("T")
 
@@ -53,6 +54,21 @@ class Handle:
         """The kept value of a step, or that of ``function(*args, **kwargs)``, which is kept."""
         found: T = self._attempt.step(name, function, args, kwargs, external=external)
         return found
+
+    @property
+    def batch(self) -> BatchPart | None:
+        """Which part of which batch this call works on."""
+        found: BatchPart | None = self._attempt.records.part()
+        return found
+
+    def records(self, values: Iterable[Any]) -> Iterator[Record]:
+        """The records of the chunk that are still to be done."""
+        found: Iterator[Record] = self._attempt.records.of(values)
+        return found
+
+    def record(self, index: int | Iterable[int], outcome: str | Category, error: object = None) -> None:
+        """Give an outcome to records in the open transaction."""
+        self._attempt.records.note(index, outcome, error)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Report how far the body is."""

@@ -42,7 +42,8 @@ def _resolved(kind: type, name: str) -> Callable[..., Any]:
     def hook(task: Any, *args: Any, **kwargs: Any) -> Any:
         if own is None:
             return getattr(super(kind, task), name)(*args, **kwargs)
-        found = own.__get__(task, type(task)) if hasattr(own, "__get__") else own  # a partial() has none
+        # An object that is called has none, nor a partial() before Python 3.13.
+        found = own.__get__(task, type(task)) if hasattr(own, "__get__") else own
         return found(*args, **kwargs)
 
     return hook

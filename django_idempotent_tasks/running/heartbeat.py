@@ -89,8 +89,9 @@ class Heart:
             finally:
                 self._let_go(held)
         finally:
-            # Again, since a signal may have struck in the first: no beat is for an attempt that is over.
-            self._let_go(held)
+            # Again, where a signal has struck in the first: no beat is for an attempt that is over.
+            if held in self._held:
+                self._let_go(held)
 
     def _take(self, held: _Held) -> None:
         with self._changed:

@@ -9,6 +9,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error as DatabaseError
 
 from ..exceptions import OuterTransaction
+from ..ledger import following
 from ..ledger.rules import Step
 from ..ledger.values import Call, Claim, Claimed, Grant, Outcome
 from ..states import State
@@ -30,10 +31,26 @@ class LeasedDelivery(Delivery):
             self.watch.begin()
             outcome = self._claim(call, owner)
             if isinstance(outcome, Claimed):
-                return self._attempt(outcome.claim).run(self.args, self.kwargs)
+                return self._run(self._attempt(outcome.claim))
             return self._answer(call, outcome)
         except (SoftTimeLimitExceeded, SystemExit, KeyboardInterrupt) as error:
             return self._struck(call, owner, error)
+
+    def _run(self, attempt: LeasedAttempt) -> Any:
+        """Run the body; once all is committed, its batch learns of it, and its key goes to a follow-up."""
+        try:
+            return attempt.run(self.args, self.kwargs)
+        finally:
+            attempt.records.follow()
+            if self.ledger.policy.follows and not self.in_transaction:
+                self._let_follow(attempt.claim)
+
+    def _let_follow(self, claim: Claim) -> None:
+        """Give the ended key to its follow-up; the sweeper does so where this fails."""
+        try:
+            following.promote(self.ledger.store, claim.digest, self.task.app, token=claim.token)
+        except (DatabaseError, SoftTimeLimitExceeded) as error:
+            logger.warning("%s: the sweeper gives its key to the follow-up (%r)", self.task.name, error)
 
     def _attempt(self, claim: Claim) -> LeasedAttempt:
         return LeasedAttempt(
@@ -43,7 +60,7 @@ class LeasedDelivery(Delivery):
     def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim, and once more on a new connection; by its owner id a claim recognises its own row."""
         try:
-            return self.ledger.claim(call, owner=owner, first=self._first_step())
+            return self.ledger.claim(call, owner=owner, first=self._first_step(), place=self.place)
         except DatabaseError:
             if self.in_transaction:
                 raise

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Any, NoReturn
 
 from celery.exceptions import Ignore, Reject, Retry
-from django.db import transaction
 
 from .. import signals
 from ..errors.raised import is_a, is_shutdown
@@ -20,12 +19,14 @@ from ..ledger.values import Answer, Claim
 from ..states import Category
 from . import heartbeat
 from .attempt import Attempt
-from .context import Done, entered
+from .context import Done, announce_start, entered
 from .endings import cause_of, struck_by
 from .handlers import mark_answered
+from .kept_open import kept_open
 from .leftovers import Watch, refuse
 from .progress import Progress
-from .replay import check_replacement, replacement_text, replay
+from .records import Records
+from .replay import check_replacement, replaced_in_a_transaction, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement
 from .steps import Steps
@@ -44,6 +45,7 @@ class LeasedAttempt(Attempt):
         self.lost = self.doubted = self.gave_up = False
         self.progress = Progress()
         self.steps = Steps(self)
+        self.records = Records(self)
 
     def run(self, args: Any, kwargs: Any) -> Any:
         """Run the body and settle the claim; returns the result or raises what Celery has to see."""
@@ -54,11 +56,17 @@ class LeasedAttempt(Attempt):
                 try:
                     with self._reported(), entered(self), self._savepoint():
                         value = self._body(args, kwargs)
+                    self._check_records()
                 except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
                     return self.ended_by(error)
                 return self._returned(value)
             except LeaseLost:
                 return self._superseded()
+
+    def _check_records(self) -> None:
+        """Raise where the body has left records; not where it will run again, or could not do them."""
+        if not (self.completed or self.gave_up) and self.captured is None:
+            self.records.check_end()
 
     def _body(self, args: Any, kwargs: Any) -> Any:
         try:
@@ -71,11 +79,13 @@ class LeasedAttempt(Attempt):
     def _watched(self, args: Any, kwargs: Any) -> Any:
         """Run the body and close connections on which it left a transaction open: nobody would commit it."""
         try:
+            announce_start(self)
             value = self.task.idempotency_body(*args, **kwargs)
         except BaseException as error:
             left = self.watch.close()
             if is_a(error, Ignore):  # the work is done, by the body's word
                 refuse(self.task.name, left)
+                self._check_records()
             raise
         refuse(self.task.name, self.watch.close())
         return value
@@ -112,12 +122,17 @@ class LeasedAttempt(Attempt):
         self.progress.finish(self.ledger.store, self.claim)
 
     def _savepoint(self) -> AbstractContextManager[Any]:
+        return self.transaction() if self.in_caller_transaction else nullcontext()
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """A transaction of our own, or a savepoint in the caller's."""
         if self.in_caller_transaction:
-            return transaction.atomic(using=self.alias)
-        return nullcontext()
+            return self.ledger.store.together()
+        return kept_open(self.ledger.store, self.task.name)
 
     def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, external: bool) -> Any:
         """What ``.step()`` does."""
+        self.records.check_none_runs("step()")
         return self.steps.take(name, function, args, kwargs, external=external)
 
     @contextmanager
@@ -155,6 +170,7 @@ class LeasedAttempt(Attempt):
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
         self.steps.check_none_runs("complete()")
+        self.records.check_done("complete()")
         if self.gave_up:
             raise self.settlement.lost()
         if self.watch.is_by_hand():
@@ -165,7 +181,7 @@ class LeasedAttempt(Attempt):
             raise OuterTransaction(msg)
         done, committing = Done(), False
         try:
-            with transaction.atomic(using=self.alias, durable=not self.in_caller_transaction):
+            with self.transaction():
                 yield done
                 self.progress.finish(self.ledger.store, self.claim)
                 committing = True
@@ -175,10 +191,14 @@ class LeasedAttempt(Attempt):
             unsure = committing and not is_a(error, LeaseLost)
             if not (unsure and self.settlement.is_completed()):
                 raise
-            self.completed, self.result = True, done.result
+            self._has_completed(done)
             if is_shutdown(struck_by(error)):
                 raise
-        self.completed, self.result = True, done.result
+        self._has_completed(done)
+
+    def _has_completed(self, done: Done) -> None:
+        self.completed = self.settlement.has_ended = True
+        self.result = done.result
 
     def _returned(self, value: Any) -> Any:
         if self.completed:
@@ -207,6 +227,7 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called replace() after complete(): its key has a result already."
             raise RuntimeError(msg)
+        self.records.check_done("replace()")
         check_replacement(self.task, sig, self.claim, in_place=True)
         text, _ = replacement_text(self.task, sig)
         before = len(self.ledger.store.connection.run_on_commit)
@@ -215,18 +236,12 @@ class LeasedAttempt(Attempt):
             return send(sig)
         except Ignore:
             if len(self.ledger.store.connection.run_on_commit) > before:
-                raise self._replaced_in_a_transaction() from None
+                raise replaced_in_a_transaction(self.task.name) from None
             if self.captured is None:
                 self.replacement = text
             raise
         finally:
             self.is_replacing = False
-
-    def _replaced_in_a_transaction(self) -> OuterTransaction:
-        return OuterTransaction(
-            f"{self.task.name} called replace() inside a transaction or a step, which replace() rolls back"
-            " together with the reservation of its replacement. Call it outside."
-        )
 
     # -- a lost lease --
 

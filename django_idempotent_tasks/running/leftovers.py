@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -11,8 +11,9 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..exceptions import TransactionLeftOpen
+from ..ledger.stores.connection import in_the_callers
 from ..ledger.stores.session import Session, session_of
-from .altered import is_altered
+from .altered import any_altered, is_altered
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -29,6 +30,12 @@ class Watch:
         self._ledger = ledger
         self._is_eager = is_eager
         self._before: set[str] = set()
+        #: Whether an eager caller has begun a transaction on the ledger's connection by hand.
+        self.is_begun_by_hand = is_eager and self.is_by_hand(at_any_cost=True)
+
+    def as_the_callers(self) -> AbstractContextManager[None]:
+        """Inside, our transactions are savepoints of one that an eager caller has begun by hand."""
+        return in_the_callers(self._ledger, at_any_cost=True) if self.is_begun_by_hand else nullcontext()
 
     def begin(self) -> None:
         """Note, before the claim, on which connections a transaction is open."""
@@ -41,7 +48,7 @@ class Watch:
         self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
 
     def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
-        """Whether the body has begun a transaction on the ledger's connection by hand.
+        """Whether a transaction was begun on the ledger's connection by hand, since :meth:`begin`.
 
         ``atomic()`` commits nothing then. On MariaDB and MySQL it does after a BEGIN, which is seen only
         ``at_any_cost``: a round trip.
@@ -72,7 +79,14 @@ class Watch:
         """Every connection of this thread; in eager mode the ledger's only, the others are the caller's."""
         if self._is_eager:
             return [self._ledger]
-        return list(connections.all(initialized_only=True))
+        return in_use()
+
+
+def in_use() -> list[BaseDatabaseWrapper]:
+    """Every connection of this thread, at less cost where the project has one database alone."""
+    if len(connections.settings) == 1:
+        return [connections[alias] for alias in connections.settings]
+    return list(connections.all(initialized_only=True))
 
 
 def refuse(name: str, left: list[str]) -> None:
@@ -106,7 +120,7 @@ def let_go(connection: BaseDatabaseWrapper, session: Session) -> None:
 
 def close_left_open(name: str) -> None:
     """After a worker's task close each connection whose next statement would not be committed."""
-    for connection in connections.all(initialized_only=True):
+    for connection in in_use():
         session = session_of(connection)
         if session is not Session.IDLE or is_altered(connection):
             _let_go_of(name, connection, session)
@@ -114,7 +128,7 @@ def close_left_open(name: str) -> None:
 
 def close_altered() -> None:
     """Close each connection that a task has altered, so that no pool gives it to others."""
-    for connection in connections.all(initialized_only=True):
+    for connection in in_use() if any_altered() else ():
         if is_altered(connection):
             _let_go_of("A task", connection, session_of(connection, at_any_cost=False))
 

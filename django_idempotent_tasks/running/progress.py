@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
-from django.db import transaction
 
+from ..ledger.stores.connection import is_open
 from ..ledger.values import Claim
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ class Progress:
         if self.due is None:
             return
         try:
-            if not store.connection.in_atomic_block:
-                self.write(store, claim, wait=PACE)
-                return
-            with transaction.atomic(using=store.connection.alias):
+            with store.together() if is_open(store.connection) else nullcontext():
                 self.write(store, claim, wait=PACE)
         except DatabaseError as error:
             logger.debug("The last progress of %s was not written: %r", claim.call.task, error)

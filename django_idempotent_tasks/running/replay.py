@@ -10,7 +10,7 @@ from celery.exceptions import Ignore
 from kombu.utils import json as wire
 
 from ..conf import settings
-from ..exceptions import RecordedError, ResultNotStored
+from ..exceptions import OuterTransaction, RecordedError, ResultNotStored
 from ..ledger.encoding import decode_result
 from ..ledger.values import Answer, Claim
 from ..states import Reason
@@ -41,7 +41,7 @@ def ignored(task: Any, ignore: Ignore) -> Exception:
     """What Celery sees of a body that raised ``Ignore``: an error in a chord, which would wait for ever."""
     if task.request.chord is None:
         return ignore
-    return ResultNotStored(f"{task.name} raised Ignore; its chord has no value of it.")
+    return ResultNotStored(f"{task.name} raised Ignore, so its chord gets no value from it.")
 
 
 def go_on(task: Any, text: str | None) -> Any:
@@ -122,3 +122,11 @@ def _has_key(task: Any, call: Any, claim: Claim) -> bool:
     except Exception:  # noqa: BLE001  arguments may be missing yet; a key function may raise anything
         return False
     return bool(identity.digest == claim.digest)
+
+
+def replaced_in_a_transaction(name: str) -> OuterTransaction:
+    """The error of a task that called ``replace()`` where its replacement's reservation is rolled back."""
+    return OuterTransaction(
+        f"{name} called replace() inside a transaction or a step, which replace() rolls back"
+        " together with the reservation of its replacement. Call it outside."
+    )

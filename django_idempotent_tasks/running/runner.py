@@ -7,9 +7,12 @@ from typing import Any
 from ..conf.options import Policy
 from .atomic import AtomicDelivery
 from .leased import LeasedDelivery
+from .shadow import observe
 
 
 def run(task: Any, policy: Policy, args: Any, kwargs: Any) -> Any:
     """Run one delivery; returns its result or raises what Celery has to see."""
+    if not policy.enforce:
+        return observe(task, policy, args, kwargs)
     kind = AtomicDelivery if policy.mode == "atomic" else LeasedDelivery
     return kind(task, policy, args, kwargs).perform()

@@ -51,6 +51,8 @@ class Settlement:
         self.in_caller_transaction = in_caller_transaction
         #: Whether an outcome was given to the ledger: whatever is raised from then on comes from there.
         self.began = False
+        #: Whether the ledger has the end of the work itself, not only of this attempt.
+        self.has_ended = False
 
     def complete_once(self, value: Any) -> None:
         """Complete as one statement of the caller's own transaction, without a second try."""
@@ -60,6 +62,7 @@ class Settlement:
     def complete(self, value: Any, reason: Reason = Reason.DONE) -> None:
         """SUCCEEDED with the value as the stored result."""
         self._settle(lambda: self._complete(value, reason))
+        self.has_ended = True
 
     def retry(self, message: Message, *, delay: float, error: BaseException | None = None) -> None:
         """RETRY, committed before the message is published: a broker that is down loses nothing."""
@@ -99,6 +102,7 @@ class Settlement:
         self._move(
             lambda ledger, claim: ledger.fail(claim, shown, failure=failure, state=state, reason=reason)
         )
+        self.has_ended = True
 
     def _failure(self, error: BaseException, reason: Reason) -> Failure:
         category = category_shown(error, reason)
@@ -120,8 +124,8 @@ class Settlement:
                 return side.enter_external(self.claim)
         except OperationalError as error:
             msg = (
-                f"{self.task.name}: the ledger could not be told of external() beside the open transaction"
-                f" ({error}). Call it outside a transaction; on SQLite, which has one writer, you must."
+                f"{self.task.name}: external() could not be noted in the ledger beside the open transaction"
+                f" ({error}). Call it outside of a transaction; on SQLite, which has one writer, you must."
             )
             raise OuterTransaction(msg) from error
 
@@ -233,7 +237,9 @@ class Settlement:
 
     def _is_settled(self) -> bool:
         entry = self.row()
-        return entry is not None and entry.token == self.claim.token and entry.state in _SETTLED
+        if entry is None or entry.owner not in {None, self.claim.owner}:  # after a lost claim: the same token
+            return False
+        return entry.token == self.claim.token and entry.state in _SETTLED
 
     def _give_up(self, error: DatabaseError) -> NoReturn:
         msg = f"{self.task.name}: the ledger's database did not answer for a whole lease ({error})."
@@ -242,8 +248,12 @@ class Settlement:
         give_back(self.task, f"StoreDown: {msg}")
 
     def _reconnect(self) -> None:
-        """Close the connection; a broken one stays broken in autocommit. The next statement opens one."""
-        let_go(self.ledger.store.connection, Session.UNREADY)
+        """Close the connection; a broken one stays broken in autocommit. The next statement opens one.
+
+        Never the caller's, whose transaction would be lost without an error.
+        """
+        if not self.in_caller_transaction:
+            let_go(self.ledger.store.connection, Session.UNREADY)
 
     def _publish(self, message: Message, delay: float, *, stored: bool) -> None:
         try:
@@ -261,4 +271,4 @@ class Settlement:
         try:
             self.ledger.store.send_failed(self.claim.digest, token=self.claim.token)
         except DatabaseError:
-            logger.warning("%s: the sweeper sends its retry REPUBLISH_AFTER late", self.task.name)
+            logger.warning("%s: the sweeper sends its retry only after REPUBLISH_AFTER", self.task.name)

@@ -73,8 +73,8 @@ class Steps:
             return
         if attempt.ledger.store.connection.in_atomic_block or attempt.watch.is_by_hand():
             raise OuterTransaction(
-                f"{attempt.task.name} called step({name!r}) inside a transaction, with which its value would"
-                " be rolled back. Call it outside: a step that is not external has a transaction of its own."
+                f"{attempt.task.name} called step({name!r}) inside a transaction, whose rollback would"
+                " undo its value. Call it outside: a step that is not external has a transaction of its own."
             )
 
     def _refuse(self, what: str) -> NoReturn:
@@ -92,7 +92,7 @@ class Steps:
         """The writes of the function and its value are one transaction."""
         began, committing = time.monotonic(), False
         try:
-            with self._transaction():
+            with self._attempt.transaction():
                 text = self._encoded(name, run())
                 self._keep(name, text, began)
                 committing = True
@@ -100,12 +100,9 @@ class Steps:
             # It may be the answer to COMMIT that was lost: the row knows.
             if not (committing and self._attempt.settlement.is_kept(name)):
                 raise
-            logger.warning("%s: the step %r is kept, in spite of %r", self._attempt.task.name, name, error)
+            task = self._attempt.task.name
+            logger.warning("%s: the step %r is committed; only the answer was lost (%r)", task, name, error)
         return text
-
-    def _transaction(self) -> AbstractContextManager[Any]:
-        attempt = self._attempt
-        return transaction.atomic(using=attempt.alias, durable=not attempt.in_caller_transaction)
 
     def _run_outside(self, name: str, run: Callable[[], Any]) -> str | None:
         """The function runs outside a transaction, and its value is kept as soon as there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -10,7 +10,9 @@ from django.db import transaction
 
 from ..conf import settings
 from ..ledger.progress import encode_progress
+from ..states import Category
 from .context import Done, downstream_key
+from .record import Record, Unkept, as_error, category_of
 from .steps import run_plain
 
 T = TypeVar("T")
@@ -23,6 +25,8 @@ class Detached:
     attempt = 1
     previous_attempt_died = False
     lost = False
+    batch = None
+    _generation = 1
 
     def __init__(self, task: Any) -> None:
         request = task.request
@@ -33,7 +37,7 @@ class Detached:
 
     def downstream_key(self, purpose: str) -> str:
         """The key that a guarded first run of the same work would use."""
-        return downstream_key(self._identity.digest, 1, purpose)
+        return downstream_key(self._identity.digest, self._generation, purpose)
 
     @contextmanager
     def external(self) -> Iterator[None]:
@@ -52,6 +56,22 @@ class Detached:
         """Run the function; nobody comes after this call to whom its value could be given."""
         value: T = run_plain(self._task, name, function, args, kwargs, external=external)
         return value
+
+    def records(self, values: Iterable[Any]) -> Iterator[Record]:
+        """All records; the block of each is a transaction, and lets its error out."""
+        keeper = Unkept(settings().database)
+        return (Record(keeper, place, place, value) for place, value in enumerate(values))
+
+    def record(
+        self,
+        index: int | Iterable[int],  # noqa: ARG002
+        outcome: str | Category,
+        error: object = None,
+    ) -> None:
+        """Raise what a record has failed with; an outcome of a plain call is kept nowhere."""
+        category = category_of(outcome)
+        if category is not None:
+            raise as_error(category, error)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Write nothing, but raise for a report that a guarded run would refuse."""

@@ -7,7 +7,7 @@ whose message is to be sent: the messages are read from the ledger again after t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 from uuid import UUID
@@ -17,14 +17,17 @@ from django.db import transaction
 
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError, IdempotencyError, KeyReused
+from ..ledger import pauses
 from ..ledger.ledger import Ledger
 from ..ledger.many import Intake, refuse_many
 from ..ledger.stores import get_store
-from ..ledger.values import Call, Refused
+from ..ledger.values import Call, Following, Refused
 from ..messages.message import Message
+from ..messages.mould import Cast
 from ..messages.relay import relay
-from .reservation import Reservation, check_commits, is_followed, run_here, runs_here
-from .send import prepare
+from .alike import AlikeReservation, Preparing, Through
+from .here import is_followed, run_here, runs_here
+from .reservation import Reservation, check_commits
 from .submission import Submission
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -32,12 +35,11 @@ logger = logging.getLogger("django_idempotent_tasks")
 #: Calls that are reserved by one statement, and the characters of their messages, unless one has more: with
 #: each quote escaped they are twice as many, and MariaDB takes 16 MiB at once.
 BITE, BUDGET = 1000, 4 * 1024 * 1024
+#: Characters of messages that are kept in memory until the commit, so that they need not be decoded; of one.
+KEPT, SMALL = 4 * 1024 * 1024, 1000
 
-#: What belongs to one call, and to the place of a call in a canvas, which sends it itself.
+#: What belongs to one call.
 _OF_ONE_CALL = ("args", "kwargs", "task_id", "idempotency_key")
-_OF_A_CANVAS = ("chain", "chord", "group_id")
-
-Through = Callable[[Callable[..., Any], Any, Any, dict[str, Any]], Any]
 
 
 def submit_many(
@@ -47,37 +49,55 @@ def submit_many(
     options: Mapping[str, Any],
     through: Through,
 ) -> list[Submission]:
-    """What ``submit`` says of each call. An error names the place of its call, and nothing is written.
+    """What ``submit`` says of each call. An error names the place of its call, and nothing is written."""
+    many = reserve_many(task, policy, calls, options, through)
+    many.run_here()
+    return many.submissions
+
+
+def reserve_many(
+    task: Any,
+    policy: Policy,
+    calls: Iterable[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    through: Through,
+) -> Many:
+    """The calls, reserved in one transaction; in eager mode they run with :meth:`Many.run_here`.
 
     ``through`` sends a call through the task's ``apply_async``, at whose end it is prepared.
     """
     for name in _OF_ONE_CALL:
         if name in options:
             raise ConfigurationError(f"{task.name}: {name!r} belongs to one call; give it in the call.")
-    many = _Many(task, policy)
+    many = Many(task, policy)
     check_commits(task, many.ledger.store)
     alias = many.ledger.store.connection.alias
     with transaction.atomic(using=alias), _read_to_its_end(calls):
-        for bite in _bites(_prepared(task, calls, options, through)):
+        for bite in _bites(_prepared(Preparing(task, policy, options, through), calls)):
             many.accept(bite)
         if many.is_waiting:
             # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
             transaction.on_commit(many.publish, using=alias, robust=True)
-    many.run_here()
-    return many.submissions
+    return many
 
 
-class _Many:
-    """The calls of one ``submit_many``."""
+class Many:
+    """Calls that are reserved together."""
 
     def __init__(self, task: Any, policy: Policy) -> None:
         self.task = task
         self.ledger = Ledger(get_store(), policy)
+        self._is_eager = bool(task.app.conf.task_always_eager)
         self.submissions: list[Submission] = []
         #: The keys whose messages are to be sent, with their tokens, as they were reserved together.
         self.bites: list[dict[UUID, int]] = []
+        #: Messages that are kept until they go out, as long as they are small together.
+        self._kept: dict[UUID, Cast] = {}
+        self._room = KEPT
         self._held: set[str] = set()
         self._eager: list[tuple[Reservation, Submission]] = []
+        #: Follow-ups, and duplicates of what waits: looked after once the transaction has committed.
+        self._followers: list[Reservation] = []
 
     def holds(self, task_id: str) -> bool:
         """Whether the message of this call waits for the open transaction to commit."""
@@ -86,7 +106,7 @@ class _Many:
     @property
     def is_waiting(self) -> bool:
         """Whether a call waits for the open transaction to commit."""
-        return bool(self._held)
+        return bool(self._held or self._followers)
 
     def accept(self, bite: list[Reservation]) -> None:
         """Reserve these calls."""
@@ -102,23 +122,43 @@ class _Many:
         for place, each in enumerate(bite):
             outcome = outcomes[place]
             if isinstance(outcome, Refused):
-                self.submissions.append(each.refused(outcome))
-                if outcome.holder != each.task_id:
-                    refused.append((each.call, outcome))
+                self._refused(each, outcome, refused)
+            elif isinstance(outcome, Following):
+                self._held.add(each.task_id)
+                self._followers.append(each)
+                self.submissions.append(each.accepted())
             elif not isinstance(outcome, KeyReused):
                 self._accepted(each, outcome.token, to_send)
         refuse_many(self.ledger, refused, place="send")
         self.bites += [to_send] if to_send else []
 
+    def _refused(self, each: Reservation, outcome: Refused, refused: list[tuple[Call, Refused]]) -> None:
+        self.submissions.append(each.refused(outcome))
+        if outcome.holder != each.task_id:
+            refused.append((each.call, outcome))
+        if each.leaves_something(outcome):
+            self._held.add(outcome.holder)
+            self._followers.append(each)
+
     def _accepted(self, reservation: Reservation, token: int, to_send: dict[UUID, int]) -> None:
         submission = reservation.accepted()
         self.submissions.append(submission)
-        if self.task.app.conf.task_always_eager:
+        if self._is_eager:
             self._eager.append((reservation, submission))
             return
         self._held.add(reservation.task_id)
         if not reservation.is_far:
             to_send[reservation.identity.digest] = token
+            self._keep(reservation)
+
+    def _keep(self, reservation: Reservation) -> None:
+        """Keep a message in memory, where it was made here and there is room."""
+        if not isinstance(reservation, AlikeReservation) or self._room <= 0:
+            return
+        size = reservation.cast.size
+        if size <= SMALL:
+            self._kept[reservation.identity.digest] = reservation.cast
+            self._room -= size
 
     def run_here(self) -> None:
         """In eager mode: run what was accepted, in its order; then raise the first error of a run."""
@@ -134,18 +174,26 @@ class _Many:
     def publish(self) -> None:
         """Send the messages, for at most two seconds; the sweeper is told to send the others soon."""
         self._held.clear()
+        for follower in self._followers:
+            follower.after_commit()
         if not self.bites:  # each call waits for its time in the ledger
             return
         tokens = {digest: token for bite in self.bites for digest, token in bite.items()}
         try:
             if runs_here():
                 self._run_or_send(tokens)
-            else:
-                for digest in relay.send_many(self.task.app, self._messages()):
+            elif not self._is_paused():
+                for digest in relay.send_many(self.task.app, self._to_send()):
                     del tokens[digest]
             self.ledger.store.sends_failed(tokens)
         except DatabaseError as error:
-            logger.warning("%s: the sweeper sends some REPUBLISH_AFTER late (%r)", self.task.name, error)
+            logger.warning(
+                "%s: the sweeper sends some calls only after REPUBLISH_AFTER (%r)", self.task.name, error
+            )
+
+    def _is_paused(self) -> bool:
+        """Whether calls of every scope wait in the ledger; a worker leaves those of one scope there."""
+        return pauses.pause_of(self.ledger.store, self.task.name, None) is not None
 
     def _run_or_send(self, tokens: dict[UUID, int]) -> None:
         """``SYNC_FALLBACK``: each call is run here, as a single one."""
@@ -162,6 +210,14 @@ class _Many:
             run_here(self.task, message)
         except Exception:
             logger.exception("%s (%s) failed where it was sent", self.task.name, message.options["task_id"])
+
+    def _to_send(self) -> Iterator[tuple[UUID, Message | Cast]]:
+        for bite in self.bites:
+            texts = self.ledger.store.messages(bite)
+            for digest in bite:
+                text = texts.pop(digest, None)
+                if text is not None:  # else somebody has cancelled the call since
+                    yield digest, self._kept.get(digest) or Message.decode(self.task.name, text)
 
     def _messages(self) -> Iterator[tuple[UUID, Message]]:
         for bite in self.bites:
@@ -189,36 +245,14 @@ def named(error: Exception, place: int) -> Exception:
     return error
 
 
-def _prepared(
-    task: Any, calls: Iterable[Mapping[str, Any]], options: Mapping[str, Any], through: Through
-) -> Iterator[Reservation]:
+def _prepared(preparing: Preparing, calls: Iterable[Mapping[str, Any]]) -> Iterator[Reservation]:
     """Each call, stamped and checked."""
     for place, call in enumerate(calls):
         try:
-            args, kwargs, own = _opened(task, call)
-            yield through(prepare, args, kwargs, {**options, **own})
+            yield preparing.prepared(call)
         except Exception as error:
             named(error, place)
             raise
-
-
-def _opened(task: Any, call: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Arguments and options of a mapping or a signature."""
-    if not isinstance(call, Mapping):
-        msg = f"{task.name}: a call is a mapping with submit's keywords or a signature, not {call!r}."
-        raise ConfigurationError(msg)
-    if "subtask_type" not in call:
-        options = dict(call)
-        return options.pop("args", ()), options.pop("kwargs", None), options
-    if call["task"] != task.name:
-        raise ConfigurationError(f"{task.name}: this is a signature of {call['task']}.")
-    options = dict(call["options"] or {})
-    for name in _OF_A_CANVAS:
-        if options.get(name):
-            raise ConfigurationError(
-                f"{task.name}: this signature is part of a canvas ({name}), which sends it."
-            )
-    return call["args"], call["kwargs"], options
 
 
 def _bites(prepared: Iterator[Reservation]) -> Iterator[list[Reservation]]:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db import transaction
-from django.db.transaction import TransactionManagementError
 
 from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError, DuplicateTask
+from ..ledger import following, pauses
 from ..ledger.ledger import Ledger
 from ..ledger.rules import COMPLETED, FAILED, IN_PROGRESS, IN_REVIEW
-from ..ledger.stores import LedgerStore, get_store
-from ..ledger.stores.session import Session, session_of
-from ..ledger.values import Call, Refused, Wanted
+from ..ledger.stores import LedgerStore, commits, get_store
+from ..ledger.stores.connection import in_the_callers
+from ..ledger.stores.locks import Taken
+from ..ledger.values import Call, Following, Refused, Wanted
 from ..messages.address import delay_of
 from ..messages.header import RESERVED, Carried, is_in_canvas
 from ..messages.message import Message
+from ..messages.mould import Cast
 from ..messages.relay import relay
 from ..states import State
+from .here import is_followed, run_here, runs_here
 from .result import AcceptedResult, accepted_result
 from .submission import Submission
+from .together import behind, noted
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -39,46 +42,18 @@ _ENDS = {
     State.CANCELLED: "cancelled",
 }
 
-#: Options that keep a call from SYNC_FALLBACK: running it in the caller would drop what follows it.
-_FOLLOWED = ("chord", "chain", "group_id", "link", "link_error")
-
-
-def runs_here() -> bool:
-    """Whether ``SYNC_FALLBACK`` has callers run what they send; a function there is asked at every call."""
-    choice = settings().sync_fallback
-    return bool(choice()) if callable(choice) else choice
-
 
 def check_commits(task: Any, store: LedgerStore) -> None:
-    """Raise, before anything is written, without autocommit or ``atomic()``: no commit is reported."""
-    connection = store.connection
-    if task.app.conf.task_always_eager or connection.in_atomic_block:
-        return
-    if connection.get_autocommit() and session_of(connection, at_any_cost=False) is not Session.OPEN:
-        return
-    msg = (
-        f"{task.name} cannot be reserved in manual transaction management: its message has to go"
-        " out after the commit. Use transaction.atomic()."
-    )
-    raise TransactionManagementError(msg)
-
-
-def is_followed(message: Message) -> bool:
-    """Whether something comes after this call that running it in the caller would drop."""
-    return any(message.options.get(name) for name in _FOLLOWED)
-
-
-def run_here(task: Any, message: Message) -> Any:
-    """Run a call as it would have arrived; its ETA is not waited for. Returns Celery's EagerResult.
-
-    Not for a message with a chain or a chord: Celery's ``apply`` would drop what follows.
-    """
-    message = message.started()
-    return task.apply(list(message.args), dict(message.kwargs), **message.options)
+    """Raise, before anything is written, where nobody would say when to send; eager calls are not sent."""
+    if not task.app.conf.task_always_eager:
+        commits.check_reported(task.name, store.connection)
 
 
 class Reservation:
     """One call on its way in. ``message`` is what Celery would publish now, stamped by its sender."""
+
+    #: Whether the ledger has recorded already that the call is a refused duplicate.
+    _is_noted = False
 
     def __init__(self, task: Any, policy: Policy, message: Message, own: Carried) -> None:
         self.task = task
@@ -87,12 +62,14 @@ class Reservation:
         #: Whether a canvas waits for this call, which is then sent even as a duplicate.
         self.is_in_canvas = is_in_canvas(self.header)
         self.ledger = Ledger(get_store(), policy)
-        self.delay = delay_of(message.options, now=task.app.now)
+        self.delay = max(delay_of(message.options, now=task.app.now), policy.debounce)
         self.message = message.with_header({**self.header, RESERVED: True})
         self.call = self._call()
+        self.is_ignored = bool(message.options.get("ignore_result"))
         self.token = 0
-        #: Whether its message waits for the open transaction to commit.
-        self._is_held = False
+        self._is_out = False
+        #: The task id of the call whose message, or whose run, waits for the open transaction to commit.
+        self._held = ""
 
     def submit(self) -> Submission:
         """Reserve, and send once the open transaction has committed; or name the call that has the work.
@@ -100,20 +77,36 @@ class Reservation:
         Raises :class:`KeyReused` for another payload under the key. Nothing was written then.
         """
         check_commits(self.task, self.ledger.store)
-        wanted = self.wanted
-        outcome = self.ledger.accept(
-            self.call, wait=wanted.wait, republish=wanted.republish, sends=wanted.sends
-        )
+        with in_the_callers(self.ledger.store.connection, at_any_cost=False):
+            # A canvas sends its duplicates, which are then no refused ones.
+            outcome = following.accept(self.ledger, self.wanted, place="" if self.is_in_canvas else "send")
         if isinstance(outcome, Refused):
+            self._is_noted = outcome.is_noted
+            if self.leaves_something(outcome):
+                self._later(self.after_commit, outcome.holder)
             return self.refused(outcome)
+        if isinstance(outcome, Following):
+            self._later(self.after_commit, self.task_id)
+            return self.accepted()
         self.token = outcome.token
         send = self._leave_to_its_time if self.is_far else self._publish
         return self.accepted(self._sent(send, self._stored))
 
     @property
     def is_far(self) -> bool:
-        """Whether its time is so far away that no message goes out before."""
-        return self.delay > FAR
+        """Whether no message goes out now: its time is far away, or is put off by each duplicate."""
+        return self.delay > FAR or bool(self.ledger.policy.debounce)
+
+    def leaves_something(self, refused: Refused) -> bool:
+        """Whether a duplicate of what waits has put that off, or holds it until the transaction ends."""
+        policy = self.ledger.policy
+        holds = self.ledger.store.connection.in_atomic_block or bool(policy.debounce)
+        return policy.follows and refused.reason == IN_PROGRESS and bool(refused.holder) and holds
+
+    def after_commit(self) -> None:
+        """Promote the follow-up if the run before it has ended meanwhile, and put off what waits."""
+        self._held = ""
+        following.after_commit(self.ledger, self.identity.digest, self.task.app)
 
     @property
     def wanted(self) -> Wanted:
@@ -142,7 +135,8 @@ class Reservation:
 
     def record(self, submission: Submission) -> None:
         """Note a duplicate that was not sent."""
-        self.ledger.refuse(self.call, place="send", reason=submission.reason, holder=_holder(submission))
+        told = {"reason": submission.reason, "holder": _holder(submission)}
+        self.ledger.refuse(self.call, place="send", is_noted=self._is_noted, **told)
 
     def was_accepted(self, submission: Submission) -> bool:
         """Whether this very call, by its task id, was accepted before: sent again it is no duplicate."""
@@ -151,13 +145,13 @@ class Reservation:
     def refuse(self, submission: Submission) -> DuplicateTask:
         """The error of a duplicate: with ``on_duplicate="raise"``, or where the holder has no id to see."""
         holder = _holder(submission)
-        by = f"call {holder}" if holder else "another open transaction"
-        msg = f"{self.task.name} {self.identity.key_text!r} was accepted from {by}."
+        by = f"call {holder} has" if holder else "another open transaction holds"
+        msg = f"{self.task.name} {self.identity.key_text!r} is a duplicate: {by} the key."
         return DuplicateTask(msg, reason=submission.reason, task_id=holder)
 
     def holds(self, task_id: str) -> bool:
-        """Whether the message of this call waits for the open transaction to commit."""
-        return self._is_held and task_id == self.task_id
+        """Whether the call of this task id waits for the open transaction to commit."""
+        return task_id == self._held
 
     def _call(self) -> Call:
         """The call as its row holds it. Raises ConfigurationError for a message that no row can hold."""
@@ -188,7 +182,7 @@ class Reservation:
     def _result(self, task_id: str) -> AcceptedResult:
         result = accepted_result(self.task, task_id)
         result.digest = self.identity.digest
-        result.ignored = bool(self.message.options.get("ignore_result"))
+        result.ignored = self.is_ignored
         return result
 
     def _stored(self) -> Message:
@@ -205,20 +199,55 @@ class Reservation:
         if self.task.app.conf.task_always_eager:
             result.keep(run_here(self.task, message()))
         else:
-            self._is_held = True
-            # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
-            transaction.on_commit(send, using=self.ledger.store.connection.alias, robust=True)
+            self._later(send, self.task_id)
         return result
 
+    def _later(self, work: Callable[[], None], held: str) -> None:
+        """After the commit; the sweeper does it for an eager caller whose commit nobody reports."""
+        self._held = held
+        if commits.after_commit(self.ledger.store.connection, work):
+            noted(self.ledger.store.connection)
+
     def _leave_to_its_time(self) -> None:
-        self._is_held = False
+        self._held = ""
 
     def _publish(self) -> None:
-        self._is_held = False
+        self._held = ""
+        if self._is_out:
+            return
         if self._runs_here():
             run_here(self.task, self._stored())
-        elif not relay.send(self.task.app, self._stored()):
-            self._leave_to_the_sweeper()
+            return
+        calls = [self, *self._others()]
+        for each in calls:
+            each._is_out = True  # noqa: SLF001  another of this class
+        together = {each: each.to_publish() for each in calls if not each.is_paused}
+        if list(together) == [self]:
+            sent = {self} if relay.send(self.task.app, together[self]) else set()
+        else:
+            sent = relay.send_few(self.task.app, together)
+        self._leave_to_the_sweeper([each for each in calls if each not in sent])
+
+    def _others(self) -> Iterator[Reservation]:
+        """The calls that this commit sends right after this one, before anything else happens."""
+        for hook in behind(self._publish, self.ledger.store.connection):
+            other = getattr(hook, "__self__", None)
+            if isinstance(hook, Taken):
+                continue
+            if not isinstance(other, Reservation) or hook != other._publish:  # noqa: SLF001  as above
+                return
+            if other.task.app is not self.task.app or other._runs_here():  # noqa: SLF001  as above
+                return
+            yield other
+
+    def to_publish(self) -> Message | Cast:
+        """The message to send."""
+        return self._stored()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the call waits in the ledger; the sweeper lets it wait until the pause is over."""
+        return pauses.pause_of(self.ledger.store, self.task.name, self.identity.scope) is not None
 
     def _publish_duplicate(self) -> None:
         if self._runs_here():
@@ -227,7 +256,7 @@ class Reservation:
             relay.post(self.task.app, self._unreserved())
 
     def _publish_duplicate_late(self) -> None:
-        self._is_held = False
+        self._held = ""
         try:
             self._publish_duplicate()
         except Exception:
@@ -236,11 +265,11 @@ class Reservation:
     def _runs_here(self) -> bool:
         return runs_here() and not is_followed(self.message)
 
-    def _leave_to_the_sweeper(self) -> None:
+    def _leave_to_the_sweeper(self, unsent: list[Reservation]) -> None:
         try:
-            self.ledger.store.send_failed(self.identity.digest, token=self.token)
+            self.ledger.store.sends_failed({each.identity.digest: each.token for each in unsent})
         except DatabaseError:
-            logger.warning("%s: the sweeper sends it REPUBLISH_AFTER late", self.task.name)
+            logger.warning("%s: the sweeper sends the call only after REPUBLISH_AFTER", self.task.name)
 
 
 def _holder(submission: Submission) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from celery.app.task import extract_exec_options  # type: ignore[attr-defined]  # not in the stubs
 from celery.result import AsyncResult
 
 from ..conf.options import Policy
 from ..exceptions import KeyReused
-from ..messages.header import Carried
-from ..messages.stamping import Send, stamp
-from .checked import check_options
-from .reservation import Reservation, runs_here
+from .alike import prepared
+from .here import runs_here
+from .prepared import Sending
 from .submission import Submission
 
 
@@ -25,18 +21,6 @@ def reserves(task: Any, policy: Policy) -> bool:
     return not (task.app.conf.task_always_eager or policy.sensitive) and runs_here()
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """One call as it reached our ``apply_async``; ``send`` is the ``apply_async`` of the next class."""
-
-    send: Send
-    args: Any
-    kwargs: Any
-    task_id: str
-    own: Carried
-    options: Mapping[str, Any]
-
-
 def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
     """``apply_async`` of a reserving task.
 
@@ -44,7 +28,7 @@ def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
     what it gets. Else raises :class:`KeyReused`, and :class:`DuplicateTask` with ``on_duplicate="raise"``
     or while the holder's id cannot be seen yet. The same task id again is no duplicate: it gets its result.
     """
-    reservation = prepare(task, policy, sending)
+    reservation = prepared(task, policy, sending)
     try:
         submission = reservation.submit()
     except KeyReused:
@@ -67,20 +51,8 @@ def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:
 
 def submit(task: Any, policy: Policy, sending: Sending) -> Submission:
     """What ``submit()`` does: reserve the call; a duplicate is recorded and never sent."""
-    reservation = prepare(task, policy, sending)
+    reservation = prepared(task, policy, sending)
     submission = reservation.submit()
     if not submission.created and not reservation.was_accepted(submission):
         reservation.record(submission)
     return submission
-
-
-def prepare(task: Any, policy: Policy, sending: Sending) -> Reservation:
-    """The call, stamped and checked more closely than by Celery, since it may be sent much later.
-
-    Raises :class:`ConfigurationError` naming the option.
-    """
-    # Twice: before the project's classes see the options, and after they may have changed them.
-    check_options(task, {**extract_exec_options(task), **sending.options})
-    message = stamp(task, sending.send, sending.args, sending.kwargs, sending.task_id, sending.options)
-    check_options(task, message.options)
-    return Reservation(task, policy, message, sending.own)

@@ -199,14 +199,16 @@ class _Post:
         elif fault is Fault.MESSAGE:
             self._refused(row, error)
         else:
-            logger.error("%s cannot be sent now: %r; it is looked at less and less often", row.task, error)
+            logger.error(
+                "%s cannot be sent now: %r; the sweeper looks at it less and less often", row.task, error
+            )
 
     def _refused(self, row: Due, error: Exception) -> None:
         """Count a look at a message that cannot be read or sent; after ``LOOKS`` it becomes a dead letter.
 
         Another version, which perhaps runs beside this one, may be able to read or send it.
         """
-        logger.error("%s cannot be sent: %r; it is given up after %d looks", row.task, error, LOOKS)
+        logger.error("%s cannot be sent: %r; the sweeper gives it up after %d looks", row.task, error, LOOKS)
         if row.sends >= LOOKS - 1:
             fail_unsendable(self.store, row, error)
 
@@ -243,7 +245,7 @@ class _Post:
         try:
             return self.depths.of(message)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
-            logger.warning("The queue of %s was not looked into: %r", message.task, error)
+            logger.warning("The sweeper could not look into the queue of %s: %r", message.task, error)
             self._collapse()
             self._connect()
             return 0

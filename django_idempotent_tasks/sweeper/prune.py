@@ -24,6 +24,9 @@ HOURLY_KEEP = 90 * 24 * 60 * 60
 #: Seconds that a cursor of beat is kept after its last write, once its periodic task was deleted.
 CURSOR_KEEP = 24 * 60 * 60
 
+#: Seconds that a worker is kept after its last word.
+WORKER_KEEP = 24 * 60 * 60
+
 #: Seconds between two looks for such cursors.
 LOOK_EVERY = 60.0
 
@@ -33,7 +36,8 @@ def prune_bite(store: LedgerStore, *, bite: int = BITE) -> dict[str, int]:
 
     Keys go at the time that was set when they ended, answers of replaced calls after
     ``REDELIVERY_WINDOW``, summed duplicate attempts after ``RETENTION``, failed jobs and ended redrives
-    after ``DEAD_LETTER_RETENTION``, hourly counts after 90 days, cursors of deleted periodic tasks after one.
+    after ``DEAD_LETTER_RETENTION``, hourly counts after 90 days, cursors of deleted periodic tasks and silent
+    workers after one, batches with their chunks and failed records ``DEAD_LETTER_RETENTION`` after their end.
     """
     return {name: prune(bite) for name, prune in _kinds(store).items()}
 
@@ -51,6 +55,8 @@ def _kinds(store: LedgerStore) -> dict[str, Callable[[int], int]]:
         "duplicates": lambda bite: store.prune_duplicates(keep=kept, bite=bite),
         "hourly": lambda bite: store.prune_hourly(keep=HOURLY_KEEP, bite=bite),
         "redrives": lambda bite: store.prune_redrives(keep=keep, bite=bite),
+        "batches": lambda bite: store.prune_batches(bite=bite),
+        "workers": lambda bite: store.prune_workers(keep=WORKER_KEEP, bite=bite),
         "cursors": lambda bite: store.prune_cursors(gone_cursors(store, bite=bite), keep=CURSOR_KEEP),
     }
 

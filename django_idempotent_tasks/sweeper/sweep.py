@@ -7,12 +7,13 @@ from datetime import datetime
 
 from celery import Celery
 
-from ..ledger import orphans
+from ..ledger import following, orphans
 from ..ledger.moments import database_now
 from ..ledger.stores import LedgerStore
 from ..ledger.stores.upkeep import LONGEST
 from ..ledger.values import Due
 from .bite import Bite
+from .pauses import drain, hold_back
 from .posting import BUDGET, post
 from .redrives import carry_out
 
@@ -55,17 +56,21 @@ class Sweep:
 
         ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
         """
+        promoted = following.promote_all(store, bite=BITE)  # first, so that this very sweep sends them
         if self._until is None:
+            drain(store)
             self._until = database_now(store)
         redriven = carry_out(store)
         size = self.bite.size
         rows, self._left = self._left, []
         taken = [] if rows else self.bite.take(lambda size: self._taken(store, size, calm))
-        posted = post(rows or [row for row in taken or () if row.publish], self.app, store, self.budget)
+        due = rows or hold_back(store, [row for row in taken or () if row.publish])
+        posted = post(due, self.app, store, self.budget)
         for row in posted.unsent:
             store.send_failed(row.digest, token=row.token)
         self._left = posted.left
         goes_on = bool(rows) or taken is None or len(taken) >= size or bool(self._left)
+        goes_on |= promoted >= BITE
         goes_on |= any(each.goes_on for each in redriven)
         looked = sum(each.looked for each in redriven)
         return Swept(rows or taken or [], posted.unsent, posted.sent, looked, goes_on)

@@ -16,8 +16,11 @@ from django.db import Error as DatabaseError
 from .. import signals
 from ..ledger import outage
 from ..ledger.stores import LedgerStore, get_store
+from ..ledger.sweeps import note_sweep
 from ..models import SWEEPER
+from .batches import Followed, Following
 from .bite import Bite
+from .early import Early
 from .hours import count_hours
 from .posting import BUDGET
 from .prune import Tidied, Tidying
@@ -30,8 +33,9 @@ LEADER_LEASE = 10
 POLL = 3.0
 INTERVAL = 5.0
 TICK = 0.5
-#: Seconds that sending may take before the lead is renewed, and that deleting may take.
+#: Seconds that sending may take before the lead is renewed, and that following chunks and deleting may take.
 SWEEP_TIME = 2.5
+FOLLOW_TIME = 1.0
 TIDY_TIME = 2.5
 #: Seconds between two looks for a past hour that is not counted.
 COUNT_EVERY = 60.0
@@ -62,6 +66,8 @@ class Sweeper:
         self._leads = False
         self._count_at = 0.0
         self._tidying = Tidying()
+        self._following = Following(app)
+        self._early = Early(app)
         self._bite, self._budget = Bite(BITE), Bite(BUDGET)
         self._thread = threading.Thread(target=self._run, name="idempotent-sweeper", daemon=True)
 
@@ -115,7 +121,9 @@ class Sweeper:
         return self.may_lead() and store.lead(SWEEPER, holder=self.holder, lease=LEADER_LEASE)
 
     def _sweep(self) -> bool:
-        """Free, send, delete and count; True if there was more to do than time."""
+        """Follow chunks, hasten, free, send, delete and count; True if there was more to do than time."""
+        self._follow_chunks()
+        self._guarded(self._early.go_on)
         behind = self._free_and_send()
         behind |= self._tidy()
         if time.monotonic() >= self._count_at:
@@ -123,14 +131,30 @@ class Sweeper:
             self._guarded(count_hours)
         return behind
 
+    def _follow_chunks(self) -> None:
+        """Before messages are sent: the callbacks of batches are among them.
+
+        The next sweep goes on where this one breaks off: a million chunks that wait are no hurry.
+        """
+        end = time.monotonic() + FOLLOW_TIME
+        while not self._stopped.is_set():
+            followed = self._guarded(self._following.go_on)
+            if not isinstance(followed, Followed) or not followed.goes_on:
+                return
+            if time.monotonic() >= end:
+                break
+        self._guarded(self._following.look_at_batches)
+
     def _free_and_send(self) -> bool:
         sweep, end = Sweep(self.app, self._bite, self._budget), time.monotonic() + SWEEP_TIME
-        goes_on = True
+        goes_on, swept = True, None
         while goes_on and not self._stopped.is_set() and time.monotonic() < end:
             swept = self._guarded(lambda store: sweep.go_on(store, calm=outage.note(store)))
             goes_on = isinstance(swept, Swept) and swept.goes_on
         if sweep.has_left:
             self._guarded(sweep.give_back)
+        if swept is not None:
+            self._guarded(note_sweep)
         return goes_on
 
     def _tidy(self) -> bool:

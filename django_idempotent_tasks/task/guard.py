@@ -8,8 +8,10 @@ from typing import Any
 from celery import Celery, Task
 
 from ..conf import settings
-from ..conf.options import NOT_GIVEN, named_options
+from ..conf.options import named_options
+from ..conf.reader import NOT_GIVEN
 from ..exceptions import ConfigurationError
+from ..identity import names
 
 #: The error of a task until its options are read.
 UNREAD = ConfigurationError(
@@ -37,6 +39,26 @@ def is_guarded(task: type, app: Celery, ours: type) -> bool:
     return not inherited or settings().guard_all or bool(_set_by_itself(task, app))
 
 
+def answer_to_earlier_names(task: Any, app: Celery) -> None:
+    """Let messages under the earlier names of a task find it.
+
+    Raises ConfigurationError where another task has one of them.
+    """
+    aliases = task.idempotency_policy.aliases
+    tasks = app._tasks  # type: ignore[attr-defined]  # noqa: SLF001  app.tasks would finalize the app
+    own = tasks.get(task.name)
+    if not aliases or own is None:
+        return
+    for name in aliases:
+        if tasks.get(name, own) is not own:
+            msg = f"Task {task.name}: option 'aliases' has {name!r}, which is the name of another task."
+            raise ConfigurationError(msg)
+        tasks[name] = own
+    # To the end, since Celery's tracer logs the last of a task's names.
+    tasks[task.name] = tasks.pop(task.name)
+    names.renamed(aliases, to=task.name)
+
+
 def unset_late_acks(task: Any, app: Celery) -> None:
     """Give an unguarded task the project's own acknowledgement settings back."""
     for name, default in (
@@ -59,6 +81,11 @@ def left_over(task: type) -> list[str]:
     if any(kind.__module__.startswith(("celery_once", "celery_singleton")) for kind in task.__mro__):
         return []
     return [name for name in OF_OTHERS if hasattr(task, name)]
+
+
+def unused_lease(task: type, app: Celery) -> bool:
+    """Whether an atomic task sets ``lease`` itself, not in a base or an annotation that many tasks share."""
+    return "lease" in vars(task) and vars(task)["lease"] is not _for_every_task(app, "lease")
 
 
 def _set_by_itself(task: type, app: Celery) -> list[str]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from celery.utils import uuid
 
+from ..conf import settings
+from ..conf.near_misses import misspelt_keyword
 from ..conf.options import Policy
 from ..errors.raised import anew
 from ..exceptions import ConfigurationError, InvalidKey
 from ..identity.arguments import check_given
 from ..identity.key import Identity, identify
 from ..identity.rules import UNSET
-from ..messages.header import HEADER, Carried, carried, task_id_problem, to_header
+from ..messages.header import HEADER, SENT, Carried, carried, task_id_problem, to_header
+
+#: Keywords of nearly every call, which need no second look.
+USUAL = frozenset({"producer", "link", "link_error", "shadow", "countdown", "eta", "queue", "priority"})
 
 
 class Identified(NamedTuple):
@@ -58,7 +65,16 @@ class IdentifiedTask:
         dump = getattr(self, "_dump_pydantic_arguments", None)
         return dump(args, kwargs) if dump is not None else (args, kwargs)
 
-    def _id_of(self, task_id: Any) -> str:
+    def _refuse_misspelt(self, options: Mapping[str, Any]) -> None:
+        """Raise for a misspelt ``idempotency_key``, which Celery would send along as a message's property."""
+        unknown = options.keys() - USUAL
+        stamps = options.get("stamped_headers") or ()
+        name = misspelt_keyword(unknown - set(stamps)) if unknown else None
+        if name is not None:
+            msg = f"{self.name}: a call has no keyword {name!r}. Did you mean 'idempotency_key'?"
+            raise ConfigurationError(msg)
+
+    def idempotency_task_id(self, task_id: Any) -> str:
         """The task id of a call that is sent; raises InvalidKey for one that the ledger cannot hold."""
         task_id = task_id or uuid()
         problem = task_id_problem(task_id)
@@ -85,6 +101,8 @@ class IdentifiedTask:
             named = {"idempotency_key": key, "scope": scope}
             identity = self.idempotency_identity(args, kwargs, task_id=task_id, **named)
             header = to_header(identity, task_name=self.name, task_id=task_id, in_canvas=in_canvas)
+            if settings().telemetry:
+                header[SENT] = round(time.time(), 3)
             own = Carried(identity, header)
         return Identified(own, {**(headers or {}), HEADER: own.header}, is_copy)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar
 
 from celery import Celery, Task
 from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from ..conf.options import Policy, read_policy
 from ..errors.raised import anew
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
+from ..messages.adopting import of_a_call
 from ..messages.masking import masked_reprs
 from ..messages.stamping import Passage, Send
 from ..running import handlers
@@ -21,15 +24,22 @@ from ..running.context import Idempotency, active
 from ..running.unguarded import Detached
 from .canvas import is_applied_by_a_canvas, sends_a_canvas
 from .generics import P, R_co
-from .guard import UNREAD, has_calls_behind, is_guarded, unset_late_acks
+from .guard import UNREAD, answer_to_earlier_names, has_calls_behind, is_guarded, unset_late_acks
 from .identified import Identified
-from .submitting import SubmittedTask
+from .observed import ObservedTask
 
 #: The request whose body the ``__call__`` of a class behind ours is about to call.
 _entering: ContextVar[Any] = ContextVar("idempotent_body", default=None)
 
 
-class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
+@cache
+def _runner() -> ModuleType:
+    from ..running import runner  # needs the models, which may not exist when this module loads
+
+    return runner
+
+
+class IdempotentTaskMixin(ObservedTask, Task[P, R_co]):
     """Guards a Celery task: its effects happen once per key, whatever the broker or the worker does.
 
     Options are decorator keywords or class attributes (``key``, ``scope``, ``lease`` ...). They are
@@ -58,6 +68,13 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             cls._has_calls_behind = has_calls_behind(cls, IdempotentTaskMixin)
             if cls.idempotency_guarded:
                 cls.idempotency_policy = read_policy(cls)
+                answer_to_earlier_names(cls, app)
+                cls.idempotency_observed = not cls.idempotency_policy.enforce
+                cls.idempotency_guarded = cls.idempotency_policy.enforce
+            if cls.idempotency_guarded:
+                # Celery logs at INFO what ``throws`` names.
+                policy: Any = cls.idempotency_policy
+                cls.throws = (*policy.throws, *policy.expected_errors)
                 handlers.wrap_hooks(cls)
         except ConfigurationError as error:
             cls.idempotency_error = error
@@ -86,12 +103,10 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
                 _entering.set(None)
             return super().__call__(*args, **kwargs)
         result: R_co
-        if not self.idempotency_guarded:
+        if not (self.idempotency_guarded or self.idempotency_observed):
             result = self.idempotency_body(*args, **kwargs)
             return result
-        from ..running.runner import run  # needs the models, which may not exist when this module loads
-
-        result = run(self, self._policy(), args, kwargs)
+        result = _runner().run(self, self._policy(), args, kwargs)
         return result
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
@@ -142,16 +157,17 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         options |= {"producer": producer, "link": link, "link_error": link_error, "shadow": shadow}
         submitting = self._submitting()
         if submitting is not None:
+            self._refuse_misspelt(options)
             call = self._identified(args, kwargs, submitting.task_id, headers, idempotency_key, scope)
             return self._submitted(submitting, args, kwargs, options, call)
-        attempt = active()
-        if attempt is not None and attempt.captures(self, {"task_id": task_id, **options}):
+        if (attempt := active()) is not None and attempt.captures(self, {"task_id": task_id, **options}):
             return self._captured(attempt, args, kwargs, task_id, headers=headers, **options)
-        # By name: a class behind this one may take no more than the arguments by position.
-        send = super().apply_async
+        send = super().apply_async  # by name: the class behind may take no more than arguments by position
         if not self.idempotency_guarded or isinstance(producer, Passage):  # beat, which has the key already
-            return send(args, kwargs, task_id=task_id, headers=headers, **options)
-        task_id, in_canvas = self._id_of(task_id), sends_a_canvas(options)
+            stated = (idempotency_key, scope)
+            return self._sent_unguarded(send, args, kwargs, task_id, headers, stated, options)
+        self._refuse_misspelt(options)
+        task_id, in_canvas = self.idempotency_task_id(task_id), sends_a_canvas(options)
         call = self._identified(args, kwargs, task_id, headers, idempotency_key, scope, in_canvas)
         return self._sent(send, args, kwargs, task_id, options, call)
 
@@ -164,8 +180,9 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         if attempt is not None and attempt.continues(self, task_id, call.own.header):
             return self._captured(attempt, args, kwargs, task_id, **options)
         if call.is_copy or not self._reserves():
-            return send(args, kwargs, task_id=task_id, **options)
-        from ..sending.send import Sending, accept
+            return send(args, kwargs, task_id=task_id, **of_a_call(self, args, kwargs, options))
+        from ..sending.prepared import Sending
+        from ..sending.send import accept
 
         return accept(self, policy, Sending(send, args, kwargs, task_id, call.own, options))
 
@@ -194,13 +211,20 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
         return self.apply_async_on_commit(args, kwargs)
 
     def apply_async_on_commit(self, *args: Any, **options: Any) -> Any:
-        """``apply_async`` once the open transaction commits; with ``reserve=True`` the same as it."""
+        """``apply_async`` once the open transaction commits; with ``reserve=True`` the same as it.
+
+        Raises TransactionManagementError where Django would not report that commit.
+        """
         if self.idempotency_guarded and self._reserves():
             return self.apply_async(*args, **options)
 
         def send() -> None:
             self.apply_async(*args, **options)
 
+        if not self.app.conf.task_always_eager:
+            from ..ledger.stores.commits import check_reported
+
+            check_reported(self.name, connections[DEFAULT_DB_ALIAS])
         return transaction.on_commit(send)
 
     def replace(self, sig: Any) -> Any:
@@ -240,7 +264,10 @@ class IdempotentTaskMixin(SubmittedTask, Task[P, R_co]):
             return self.AsyncResult(str(task_id))
         in_canvas = is_applied_by_a_canvas()
         is_stated = idempotency_key is not UNSET or scope is not UNSET
-        if self.idempotency_guarded and (is_stated or in_canvas):
+        if self.idempotency_observed and is_stated:
+            task_id = task_id or uuid()
+            headers = self._observed_headers(args, kwargs, task_id, headers, (idempotency_key, scope))
+        elif self.idempotency_guarded and (is_stated or in_canvas):
             task_id = task_id or uuid()
             if args is not None and not isinstance(args, list | tuple):
                 args = tuple(args)  # Celery takes any iterable here

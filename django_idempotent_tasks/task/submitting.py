@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..conf.options import Policy
 from ..exceptions import ConfigurationError
 from ..identity.rules import UNSET
 from .identified import Identified, IdentifiedTask
@@ -70,14 +71,25 @@ class SubmittedTask(IdentifiedTask):
         options |= {} if scope is UNSET else {"scope": scope}
         return submit_many(self, self._policy(), calls, options, self._through)
 
+    def idempotency_reserving(self) -> tuple[Policy, Callable[..., Any]]:
+        """What reserves calls of this task: its policy, and the way through its ``apply_async``.
+
+        Raises :class:`ConfigurationError` as :meth:`submit` does.
+        """
+        self._check_submittable()
+        return self._policy(), self._through
+
     def _check_submittable(self) -> None:
         if not self.idempotency_guarded or self._policy().sensitive:
-            msg = f"{self.name} cannot be submitted: it is not guarded, or has sensitive arguments."
+            msg = (
+                f"{self.name} cannot be submitted: it is not guarded, is in shadow mode (enforce=False, or"
+                " the setting ENFORCE), or has sensitive arguments. Send it with delay()."
+            )
             raise ConfigurationError(msg)
 
     def _through(self, carry_out: Callable[..., Any], args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
         """Send a call through ``apply_async``, at whose end it is carried out; what that gave."""
-        submitting = Submitting(self, self._id_of(options.pop("task_id", None)), carry_out)
+        submitting = Submitting(self, self.idempotency_task_id(options.pop("task_id", None)), carry_out)
         token = _submitting.set(submitting)
         try:
             self.apply_async(args, kwargs, task_id=submitting.task_id, **options)  # type: ignore[attr-defined]
@@ -99,7 +111,7 @@ class SubmittedTask(IdentifiedTask):
     def _submitted(
         self, submitting: Submitting, args: Any, kwargs: Any, options: dict[str, Any], call: Identified
     ) -> Any:
-        from ..sending.send import Sending
+        from ..sending.prepared import Sending
 
         behind = super().apply_async  # type: ignore[misc]  # of the classes behind the mixin
         options = {**options, "headers": call.headers}

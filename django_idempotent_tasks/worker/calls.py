@@ -14,7 +14,7 @@ def named_call(task: Any, message: Any, task_id: str, args: Any, kwargs: Any) ->
     """The call of a message; None where the message names no key: no child can have claimed one either."""
     own = carried(message, task_name=task.name, task_id=task_id)
     if own is not None:
-        return Call(own.identity, task.name, task_id, None)
+        return Call(own.identity, own.task, task_id, None)
     try:
         identity = task.idempotency_identity(args, kwargs, task_id=task_id)
     except Exception:  # noqa: BLE001  hostile arguments; a key function may raise anything

@@ -12,6 +12,8 @@ from celery import signals
 from celery.app.task import Context
 
 from ..conf import settings
+from ..conf.values import classes
+from ..errors.raised import is_a
 from ..ledger.failures import failure_of
 from ..ledger.stores import get_store
 from ..messages.message import Message
@@ -80,9 +82,14 @@ def _is_wanted(task: Any) -> bool:
     )
 
 
+def _reason(task: Any, error: BaseException, state: State) -> Reason:
+    if state is State.RETRY:
+        return Reason.RETRY_ASKED
+    return Reason.EXPECTED if is_a(error, *classes(getattr(task, "throws", ()))) else Reason.RETRIES_USED_UP
+
+
 def _record(task: Any, request: Any, error: BaseException, state: State) -> None:
-    reason = Reason.RETRY_ASKED if state is State.RETRY else Reason.RETRIES_USED_UP
-    category = category_shown(error, reason)
+    category = category_shown(error, _reason(task, error, state))
     message = Message.of_request(task, request)
     with get_store().side_connection() as store:
         store.record_plain(

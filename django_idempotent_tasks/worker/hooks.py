@@ -11,18 +11,21 @@ from celery.concurrency import get_implementation
 from celery.utils.functional import maybe_list
 from celery.worker.control import Panel
 from celery.worker.state import revoked
-from django.db import close_old_connections
 
 from ..checks import missing_constraints, missing_tables, problems
 from ..conf import settings
 from ..errors.stopping import is_consuming, watch
+from ..ledger import pauses
 from ..ledger.owner import renew_instance
+from ..messages import adopting
 from ..running import altered, heartbeat
-from ..running.leftovers import close_altered, close_left_open
+from ..running.leftovers import close_altered, close_left_open, in_use
 from ..sweeper.thread import Sweeper
-from . import redis_restart
+from . import canary, redis_restart
 from .breaker import kept
 from .parent import install
+from .pauses import watch as pause_watch
+from .presence import Reporter
 from .revoked import cancel_revoked, cancel_waiting, fail_unknown
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -33,6 +36,7 @@ _UID = "django_idempotent_tasks"
 #: shortly before the child can be waited for, and then only every 5 seconds.
 CHILD_LOOK = 1.0
 _sweepers: list[Sweeper] = []
+_reporters: list[Reporter] = []
 
 
 def connect() -> None:
@@ -42,6 +46,7 @@ def connect() -> None:
     signals.task_revoked.connect(_on_revoked, dispatch_uid=_UID)
     signals.task_unknown.connect(_on_unknown, dispatch_uid=_UID)
     signals.worker_ready.connect(_on_ready, dispatch_uid=_UID)
+    signals.task_received.connect(canary.note_received, dispatch_uid=_UID)
     signals.worker_shutdown.connect(_on_shutdown, dispatch_uid=_UID)
 
 
@@ -51,7 +56,9 @@ def _on_init(sender: Any = None, **_kwargs: object) -> None:
     app = getattr(sender, "app", None)
     if app is None:
         return
+    adopting.consume(app)
     install(app)
+    pauses.share()
     redis_restart.install()
     _extend_revoke()
     watch_connections()
@@ -75,6 +82,7 @@ def _refuse_bad_options(instance: Any = None, **_kwargs: object) -> None:
         logger.critical("%s", problem)
     if found:
         raise SystemExit(1)
+    pause_watch.start()
     if _shares_its_process(instance):
         heartbeat.stay_connected()
 
@@ -129,12 +137,21 @@ def _extend_revoke() -> None:
 
 
 def _on_ready(sender: Any = None, **_kwargs: object) -> None:
+    canary.begin(sender)
     _look_at_children(sender)
+    _report(sender)
     app = getattr(sender, "app", None)
     if app is not None and settings().sweeper == "thread":
         sweeper = Sweeper(app, may_lead=is_consuming)
         _sweepers.append(sweeper)
         sweeper.start()
+
+
+def _report(consumer: Any) -> None:
+    """Begin to write that this worker lives."""
+    reporter = Reporter(consumer)
+    _reporters.append(reporter)
+    reporter.start()
 
 
 def _look_at_children(consumer: Any) -> None:
@@ -147,8 +164,11 @@ def _look_at_children(consumer: Any) -> None:
 
 
 def _on_shutdown(**_kwargs: object) -> None:
+    pause_watch.stop()
     while _sweepers:
         _sweepers.pop().stop()
+    while _reporters:
+        _reporters.pop().stop()
     kept.end()
 
 
@@ -198,4 +218,6 @@ def _on_task_end(sender: Any = None, **_kwargs: object) -> None:
 
 
 def _close_old(**_kwargs: object) -> None:
-    close_old_connections()
+    """What Django's ``close_old_connections`` does."""
+    for connection in in_use():
+        connection.close_if_unusable_or_obsolete()

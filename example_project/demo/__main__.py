@@ -7,7 +7,10 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 import django
 
@@ -15,6 +18,14 @@ from example_project.servers import ServerUnavailable, ensure_servers, fresh_dir
 
 from .judging.report import Report, print_logs
 from .stage import Stage, StageError, create_admin, prepare_database, set_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from example_project.servers import Servers
+
+Play = Callable[[argparse.Namespace, Stage, "Servers", Report], bool]
+PAYMENTS, REGISTRATIONS = ACTS = ("payments", "registrations")
 
 
 def main() -> int:
@@ -36,9 +47,11 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m example_project.demo", description=__doc__)
+    parser.add_argument("--act", choices=ACTS, action="append", help="play this one alone; both without it")
     parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     parser.add_argument("--events", type=int, default=300, help="webhooks to send, a third of them repeated")
     parser.add_argument("--rate", type=float, default=25.0, help="webhooks a second")
+    parser.add_argument("--rows", type=int, default=2000, help="rows of the file, a multiple of 100")
     parser.add_argument("--seed", type=int, default=0, help="chooses the traffic")
     return parser.parse_args()
 
@@ -64,26 +77,44 @@ def _perform(options: argparse.Namespace, undo: ExitStack) -> bool:
 def _run(options: argparse.Namespace, stage: Stage, undo: ExitStack, report: Report) -> bool:
     report.step("starting PostgreSQL and Valkey")
     servers = undo.enter_context(ensure_servers(durable=True))
-    set_environment(servers.environment, stage.gateway_port)
+    set_environment(servers.environment, stage.gateway_port, stage.printer_port)
     django.setup()
     report.step("creating the tables and the tenants")
     secrets = prepare_database()
     undo.callback(stage.stop)
-    report.step("starting the gateway, the web server, two workers and two beats")
+    report.step("starting the gateway, the printer, the web server and two workers")
     stage.start()
-    from .run import Options, run  # noqa: PLC0415  (its models need the settings)
-
-    size = Options(options.events, options.rate, options.seed)
-    kept = run(stage, secrets, servers, size, report)
+    kept = True
+    plays: dict[str, Play] = {PAYMENTS: partial(_payments, secrets), REGISTRATIONS: _registrations}
+    for act in options.act or ACTS:
+        kept = plays[act](options, stage, servers, report) and kept
     if options.keep:
         stage.start_beats()
         _keep(stage, create_admin())
     return kept
 
 
+def _payments(
+    secrets: Mapping[str, str], options: argparse.Namespace, stage: Stage, servers: Servers, report: Report
+) -> bool:
+    from .run import Options, run  # noqa: PLC0415  (its models need the settings)
+
+    report.step("starting two beats")
+    stage.start_beats()
+    size = Options(options.events, options.rate, options.seed)
+    return run(stage, secrets, servers, size, report)
+
+
+def _registrations(options: argparse.Namespace, stage: Stage, servers: Servers, report: Report) -> bool:
+    from .registrations.act import Rows, play  # noqa: PLC0415  (its models need the settings)
+
+    return play(stage, servers, Rows(options.rows, options.seed), report)
+
+
 def _keep(stage: Stage, password: str) -> None:
     print(f"  admin     http://{stage.web_address}/admin/   login admin, password {password}")
     print(f"  a button  http://{stage.web_address}/study-plans/   to click twice; the same login")
+    print(f"  an upload http://{stage.web_address}/registrations/   to send a CSV to; the same login")
     print(f"  logs      {stage.home}")
     print("  Ctrl-C stops everything.", flush=True)
     with suppress(KeyboardInterrupt):

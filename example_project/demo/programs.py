@@ -9,12 +9,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from example_project.servers.process import children
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STOP_SECONDS = 8.0
@@ -27,13 +28,20 @@ WATCHDOG = 'read -r _; kill -s KILL -- "-$1"'
 class Program:
     """One ``python -m ...`` process with what it starts."""
 
-    def __init__(self, name: str, arguments: Sequence[str], logs: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        logs: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
                 cwd=ROOT,
+                env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

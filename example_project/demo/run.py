@@ -1,4 +1,4 @@
-"""One run: traffic and strikes at the same time, then silence, then the verdict."""
+"""The first act: traffic and strikes at the same time, then silence, then the verdict."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import random
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from django_idempotent_tasks.models import IdempotencyKey
+from example_project.payments.tasks import handle_event
 
 from .beats import Beats
 from .chaos import Chaos
@@ -42,7 +45,8 @@ def run(stage: Stage, secrets: Mapping[str, str], servers: Servers, options: Opt
     rng = random.Random(options.seed)
     sender = Sender(stage.web_address, plan(secrets, options.events, rng), options.rate)
     observer = Observer(servers.broker_url, stage.gateway_address)
-    chaos = Chaos(stage, sender.plan.charges, rng)
+    charges = IdempotencyKey.objects.filter(task=handle_event.name, key_text__in=sender.plan.charges)
+    chaos = Chaos(stage, charges.all, "charging", rng)
     connections = Connections(servers)
     beats = Beats(stage)
     report.step(f"sending {options.events} webhooks, striking in the middle of charges")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from example_project.servers.process import free_port
@@ -14,7 +16,7 @@ from example_project.servers.process import free_port
 from .programs import ROOT, Program, stop_all, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 TENANTS = {
@@ -51,12 +53,13 @@ class StageError(RuntimeError):
     """A part of the demonstration did not start. The message says which."""
 
 
-def set_environment(servers: Mapping[str, str], gateway_port: int) -> None:
+def set_environment(servers: Mapping[str, str], gateway_port: int, printer_port: int) -> None:
     """Set what the project's settings read, for this process and all that it starts."""
     os.environ.update(servers)
     os.environ.update(QUICK)
     os.environ["DJANGO_SETTINGS_MODULE"] = "example_project.settings"
     os.environ["GATEWAY_URL"] = f"http://127.0.0.1:{gateway_port}"
+    os.environ["PRINTER_URL"] = f"http://127.0.0.1:{printer_port}"
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(50)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -91,11 +94,12 @@ class Stage:
 
     home: Path
     gateway_port: int = field(default_factory=free_port)
+    printer_port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
     workers: list[Program] = field(default_factory=list)
     beats: list[Program] = field(default_factory=list)
-    others: list[Program] = field(default_factory=list)
     started: list[Program] = field(default_factory=list)
+    _gateway: Program | None = None
 
     @property
     def gateway_address(self) -> str:
@@ -103,22 +107,61 @@ class Stage:
         return f"127.0.0.1:{self.gateway_port}"
 
     @property
+    def printer_address(self) -> str:
+        """Host and port of the printer."""
+        return f"127.0.0.1:{self.printer_port}"
+
+    @property
     def web_address(self) -> str:
         """Host and port of the web server."""
         return f"127.0.0.1:{self.web_port}"
 
     def start(self) -> None:
-        """Start gateway, web server, two workers and two beats, and return when all but those answer."""
-        store = str(self.home / "gateway.sqlite3")
-        gateway = ["example_project.gateway", "--port", str(self.gateway_port), "--store", store]
-        self._start("gateway", [*gateway, "--unavailable", "0.03"])
+        """Start gateway, printer, web server and two workers, and return when all of them answer."""
+        self._gateway = self._start_gateway("--unavailable", "0.03")
+        store = str(self.home / "printer.sqlite3")
+        self._start(
+            "printer", ["example_project.printer", "--port", str(self.printer_port), "--store", store]
+        )
         self._start("web", ["example_project.web", "--port", str(self.web_port)])
         self.workers += [self.start_worker(), self.start_worker()]
-        self.start_beats()
-        for program, port in (("gateway", self.gateway_port), ("web", self.web_port)):
+        ports = {"gateway": self.gateway_port, "printer": self.printer_port, "web": self.web_port}
+        for program, port in ports.items():
             _expect(program, partial(_listens, port))
         for worker in self.workers:
             _expect(worker.name, partial(_is_ready, worker))
+
+    def kill_gateway(self) -> str:
+        """SIGKILL the gateway: nobody can pay until it is started again."""
+        if self._gateway is not None:
+            self._gateway.kill()
+            self.started.remove(self._gateway)
+            self._gateway = None
+        return "killed the gateway"
+
+    def start_quick_gateway(self) -> str:
+        """Start it again with what it knew, and answers within milliseconds: no wait for anybody's bank."""
+        self.kill_gateway()
+        self._gateway = self._start_gateway("--latency", "0", "0.004", "--unavailable", "0.005")
+        _expect("gateway", partial(_listens, self.gateway_port))
+        return "started the gateway again"
+
+    def _start_gateway(self, *options: str) -> Program:
+        store = str(self.home / "gateway.sqlite3")
+        words = ["example_project.gateway", "--port", str(self.gateway_port), "--store", store]
+        return self._start("gateway", [*words, *options])
+
+    @contextmanager
+    def web_without_broker(self) -> Iterator[str]:
+        """A second web server, which cannot reach the broker and does itself what it accepts; its address."""
+        port = free_port()
+        alone = {"CELERY_BROKER_URL": "redis://127.0.0.1:9/0", "SYNC_FALLBACK": "1"}
+        program = self._start("web-alone", ["example_project.web", "--port", str(port)], alone)
+        _expect("web-alone", partial(_listens, port))
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            stop_all([program])
 
     def start_worker(self) -> Program:
         """Start one more worker with two children; it is not ready yet."""
@@ -154,8 +197,10 @@ class Stage:
         """End every process that was started."""
         stop_all(self.started)
 
-    def _start(self, name: str, arguments: list[str]) -> Program:
-        program = Program(name, arguments, self.home)
+    def _start(
+        self, name: str, arguments: list[str], environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Program:
+        program = Program(name, arguments, self.home, environment)
         self.started.append(program)
         return program
 

@@ -15,10 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from .store import Answer, GatewayStore
+from .store import DEBIT, Answer, GatewayStore
 
 MAX_BODY = 16 * 1024
 FIELDS = ("reference", "amount", "currency")
+METHODS = ("card", DEBIT)
 NOT_FOUND = Answer(HTTPStatus.NOT_FOUND, {"error": "not found"})
 
 
@@ -109,7 +110,10 @@ class GatewayHandler(BaseHTTPRequestHandler):
             return None
         if not isinstance(order, dict) or not all(isinstance(order.get(name), str) for name in FIELDS):
             return None
-        return {name: order[name] for name in FIELDS}
+        found = {name: order[name] for name in FIELDS}
+        if "method" not in order:
+            return found
+        return {**found, "method": order["method"]} if order["method"] in METHODS else None
 
     def _answer(self, answer: Answer) -> None:
         body = json.dumps(answer.body).encode()

@@ -33,6 +33,9 @@ UNREADABLE_AMOUNT = "400.00"
 #: The test amount whose bank is down until it is said to be up again.
 OUTAGE_AMOUNT = "503.00"
 
+#: A payment that the bank settles later: its charge is answered as pending, and the webhook tells the rest.
+DEBIT = "debit"
+
 REFUSALS = {
     DECLINED_AMOUNT: (HTTPStatus.PAYMENT_REQUIRED, "the card was declined"),
     UNREADABLE_AMOUNT: (HTTPStatus.BAD_REQUEST, "the amount is not allowed"),
@@ -57,6 +60,8 @@ class GatewayStore:
         self._outage_is_over = threading.Event()
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
+        # The log outlives a killed process; a power cut may cost the last calls.
+        self._database.execute("PRAGMA synchronous = NORMAL")
         self._database.executescript(SCHEMA)
 
     def count_call(self, key: str, reference: str) -> None:
@@ -73,7 +78,10 @@ class GatewayStore:
         self._outage_is_over.set()
 
     def charge(self, key: str, order: dict[str, str]) -> Answer:
-        """Charge, or answer again what ``key`` was answered first. Another order under it is an error."""
+        """Charge, or answer again what ``key`` was answered first. Another order under it is an error.
+
+        A debit is settled by the time that it is asked for again.
+        """
         digest = hashlib.sha256(json.dumps(order, sort_keys=True).encode()).hexdigest()
         with self._lock:
             known = self._database.execute(
@@ -83,14 +91,18 @@ class GatewayStore:
                 return self._decide(key, digest, order)
         if known[0] != digest:
             return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": "this key was used for another charge"})
-        return Answer(known[1], json.loads(known[2]), replayed=True)
+        body = json.loads(known[2])
+        if known[1] == HTTPStatus.CREATED:
+            body["status"] = "completed"
+        return Answer(known[1], body, replayed=True)
 
     def _decide(self, key: str, digest: str, order: dict[str, str]) -> Answer:
         if order["amount"] in REFUSALS:
             status, error = REFUSALS[order["amount"]]
             answer = Answer(status, {"error": error})
         else:
-            answer = Answer(HTTPStatus.CREATED, {"id": f"ch_{uuid.uuid4().hex}", **order})
+            state = "pending" if order.get("method") == DEBIT else "completed"
+            answer = Answer(HTTPStatus.CREATED, {"id": f"ch_{uuid.uuid4().hex}", **order, "status": state})
         self._database.execute("BEGIN IMMEDIATE")
         with self._database:
             self._database.execute(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib import admin
 
-from .models import Charge, Notification, Payment, ReceivedEvent, Tenant
+from .models import Charge, Notification, Payment, ReceivedEvent, Tenant, Total
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -72,4 +72,12 @@ class NotificationAdmin(ReadOnlyAdmin):
     """Messages to tenants."""
 
     list_display = ("text", "tenant", "payment_id", "created_at")
+    list_filter = ("tenant",)
+
+
+@admin.register(Total)
+class TotalAdmin(ReadOnlyAdmin):
+    """What the charges of tenants come to."""
+
+    list_display = ("tenant", "currency", "charges", "amount", "updated_at")
     list_filter = ("tenant",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from types import MappingProxyType
@@ -35,12 +36,29 @@ class CardDeclined(Exception):
     """The customer's bank said no."""
 
 
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The gateway's reference, and whether the money has moved: "completed", or "pending" for a debit."""
+
+    reference: str
+    status: str
+
+
 def charge(*, reference: str, amount: str, currency: str, idempotency_key: str) -> str:
     """Charge once for ``idempotency_key``, however often it is called, and return the gateway's reference."""
-    body = json.dumps({"reference": reference, "amount": amount, "currency": currency})
+    order = {"reference": reference, "amount": amount, "currency": currency}
+    return ask_for_charge(order, idempotency_key).reference
+
+
+def ask_for_charge(order: Mapping[str, str], idempotency_key: str) -> Charged:
+    """Charge once for ``idempotency_key``; asked again, the gateway says how far that charge has come.
+
+    Raises :class:`CardDeclined`, :class:`GatewayRefused` or :class:`GatewayUnavailable`.
+    """
+    body = json.dumps(dict(order))
     status, answer, retry_after = _ask("POST", "/charges", body, {"Idempotency-Key": idempotency_key})
     if status == HTTPStatus.CREATED:
-        return str(answer["id"])
+        return Charged(str(answer["id"]), str(answer["status"]))
     reason = f"{status}: {answer.get('error', '')}"
     if status == HTTPStatus.PAYMENT_REQUIRED:
         raise CardDeclined(reason)

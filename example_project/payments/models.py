@@ -123,6 +123,22 @@ class Charge(models.Model):
         return f"{self.payment_id} {self.amount} {self.currency}"
 
 
+class Total(models.Model):
+    """What a tenant's charges in one currency come to; computed from them after each charge."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    currency = models.CharField(max_length=3)
+    charges = models.PositiveIntegerField()
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("tenant", "currency"), name="one_total_per_currency"),)
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} {self.amount} {self.currency}"
+
+
 class Notification(models.Model):
     """A message to the tenant about a charge; no unique constraint, for the same reason."""
 

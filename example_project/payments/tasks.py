@@ -1,4 +1,4 @@
-"""The tasks: one charges through the gateway and books it, one notifies the tenant on another queue."""
+"""The tasks: one charges through the gateway and books it, one notifies the tenant, one adds up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from celery import shared_task
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
+from django.db.models import Count, Sum
 
-from django_idempotent_tasks import IdempotentTask, ManualReview
+from django_idempotent_tasks import DuplicateTask, IdempotentTask, ManualReview
 
 from . import gateway_client
 from .events import PaymentEvent
 from .gateway_client import CardDeclined, GatewayRefused, GatewayUnavailable
-from .models import Charge, Notification, Payment
+from .models import Charge, Notification, Payment, Total
 
 COMPLETED = "completed"
 
@@ -32,10 +33,11 @@ LARGEST_AMOUNT = Decimal(10_000)
     max_retries=5,
     retry_backoff=True,
     retry_backoff_max=getattr(settings, "PAYMENTS_LONGEST_BACKOFF", 600),
-    autoretry_for=(GatewayUnavailable, *DATABASE_DOWN),
-    permanent_errors=(CardDeclined, GatewayRefused),
-    # A declined card is an outcome: a dead letter, but no error in the log.
-    throws=(CardDeclined,),
+    # DuplicateTask: another transaction that asks for the same totals has not ended for two seconds.
+    autoretry_for=(GatewayUnavailable, DuplicateTask, *DATABASE_DOWN),
+    permanent_errors=(GatewayRefused,),
+    # A declined card is an outcome: the event ends, and nobody has to look at it.
+    expected_errors=(CardDeclined,),
 )
 def handle_event(
     self: Any,
@@ -50,8 +52,8 @@ def handle_event(
 ) -> None:
     """Charge a completed payment once, and record the event and the charge together, once.
 
-    A declined card is a dead letter at once, a gateway that stays away after the retries, and an amount
-    that is too large waits in review.
+    A declined card ends the event at once, as expected. A gateway that stays away makes it a dead letter
+    after the retries, and an amount that is too large waits in review.
     """
     event = PaymentEvent(event_id, payment_id, order_id, Decimal(amount), currency, status)
     reference = _charge(self, tenant, event) if status == COMPLETED else None
@@ -94,6 +96,8 @@ def _book(task: Any, tenant: str, event: PaymentEvent, reference: str) -> None:
             "currency": event.currency,
         }
     )
+    # A total that is being computed may have been read too early: another one is computed after it.
+    add_up.delay(tenant=tenant)
 
 
 @shared_task(
@@ -110,3 +114,27 @@ def notify(tenant: str, payment_id: str, amount: str, currency: str) -> None:
     """Tell the tenant about a charge, once for each payment: one transaction, and nothing outside it."""
     text = f"Payment {payment_id} was charged: {amount} {currency}"
     Notification.objects.create(tenant_id=tenant, payment_id=payment_id, text=text)
+
+
+@shared_task(
+    base=IdempotentTask,
+    bind=True,
+    reserve=True,
+    key=(),
+    scope="tenant",
+    on_duplicate="follow_up",
+    max_retries=5,
+    retry_backoff=True,
+    autoretry_for=DATABASE_DOWN,
+)
+def add_up(self: Any, tenant: str) -> None:
+    """Compute a tenant's totals from the charges: never two at a time, and again after the last charge."""
+    charges = Charge.objects.filter(tenant_id=tenant).values("currency")
+    sums = list(charges.annotate(charges=Count("id"), total=Sum("amount")))
+    with self.idempotency.complete():
+        for each in sums:
+            Total.objects.update_or_create(
+                tenant_id=tenant,
+                currency=each["currency"],
+                defaults={"charges": each["charges"], "amount": each["total"]},
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
@@ -37,15 +37,20 @@ AHEAD = 5 * 60
 @require_POST
 def receive(request: HttpRequest, tenant: str) -> JsonResponse:
     """Answer one webhook: 202 when its work is accepted (again), else why not."""
+    return answer(request, tenant, handle_event)
+
+
+def answer(request: HttpRequest, tenant: str, task: Any) -> JsonResponse:
+    """Check a webhook, and accept it together with ``task`` for it, which takes the event's fields."""
     try:
-        return _receive(request, Tenant.objects.filter(slug=tenant).first())
+        return _receive(request, Tenant.objects.filter(slug=tenant).first(), task)
     except (InterfaceError, OperationalError):
         # The provider sends it again later; nothing was accepted.
         logger.exception("The database did not answer")
         return _refused(503, "try again later", RETRY_AFTER)
 
 
-def _receive(request: HttpRequest, tenant: Tenant | None) -> JsonResponse:
+def _receive(request: HttpRequest, tenant: Tenant | None, task: Any) -> JsonResponse:
     """One answer for an unknown tenant and a wrong signature: nobody learns here which tenants there are."""
     limit = getattr(settings, "WEBHOOK_MAX_BYTES", DEFAULT_LIMIT)
     # Never more than the limit is read, whatever the headers promise.
@@ -65,10 +70,10 @@ def _receive(request: HttpRequest, tenant: Tenant | None) -> JsonResponse:
     age = time.time() - event.created
     if not -AHEAD <= age <= getattr(settings, "WEBHOOK_MAX_AGE", DEFAULT_AGE):
         return _refused(400, "created is too long ago, or in the future: a recorded request may be replayed")
-    return _send(tenant, event)
+    return _send(tenant, event, task)
 
 
-def _send(tenant: Tenant, event: PaymentEvent) -> JsonResponse:
+def _send(tenant: Tenant, event: PaymentEvent, task: Any) -> JsonResponse:
     """Accept the event and its task. Its key makes it harmless that providers send an event again.
 
     Once this has committed the work is done, also if the broker is down now or loses the message.
@@ -84,7 +89,7 @@ def _send(tenant: Tenant, event: PaymentEvent) -> JsonResponse:
     }
     try:
         with transaction.atomic():
-            call = handle_event.apply_async(kwargs=kwargs, idempotency_key=event.event_id, scope=tenant.slug)
+            call = task.apply_async(kwargs=kwargs, idempotency_key=event.event_id, scope=tenant.slug)
             facts = {"payment_id": event.payment_id, "task_id": call.id}
             row, is_new = ReceivedEvent.objects.get_or_create(
                 tenant=tenant, event_id=event.event_id, defaults=facts

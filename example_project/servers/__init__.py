@@ -56,12 +56,17 @@ class Servers:
         self.stop()
 
 
-def ensure_servers(directory: Path | None = None, *, durable: bool) -> Servers:
-    """Take the servers that DATABASE_URL and CELERY_BROKER_URL name, and start those that are not named."""
+def ensure_servers(directory: Path | None = None, *, durable: bool, preload: Path | None = None) -> Servers:
+    """Take the servers that DATABASE_URL and CELERY_BROKER_URL name, and start those that are not named.
+
+    ``preload`` is a library for a PostgreSQL that is started here.
+    """
     database_url = os.environ.get("DATABASE_URL", "")
     broker_url = os.environ.get("CELERY_BROKER_URL", "")
     with ExitStack() as undo:
-        postgres = None if database_url else undo.enter_context(start_postgres(directory, durable=durable))
+        postgres = None
+        if not database_url:
+            postgres = undo.enter_context(start_postgres(directory, durable=durable, preload=preload))
         broker = None if broker_url else undo.enter_context(start_broker(directory))
         undo.pop_all()
     return Servers(

@@ -28,10 +28,11 @@ DEBIAN = Path("/usr/lib/postgresql")
 NOT_DURABLE = ("fsync=off", "full_page_writes=off")
 
 
-def start_postgres(directory: Path | None = None, *, durable: bool) -> Server:
+def start_postgres(directory: Path | None = None, *, durable: bool, preload: Path | None = None) -> Server:
     """Start an empty PostgreSQL server in a new directory inside the given one (or the temporary one).
 
     ``durable=False`` is for tests: commits do not wait for the disk, and still survive ``kill()``.
+    ``preload`` is a shared library to load into the server.
     """
     home = fresh_directory("postgres", directory)
     try:
@@ -41,7 +42,7 @@ def start_postgres(directory: Path | None = None, *, durable: bool) -> Server:
         port = free_port()
         server = Server(
             f"postgresql://postgres@127.0.0.1:{port}/postgres",
-            _command(binaries, data, port, durable=durable),
+            [*_preloaded(preload, home), *_command(binaries, data, port, durable=durable)],
             home=home,
             ready=lambda pid: _accepts_connections(data, pid),
             halt_signal=signal.SIGINT,
@@ -110,6 +111,14 @@ def _command(binaries: Path, data: Path, port: int, *, durable: bool) -> list[st
     ]
     options = [word for setting in settings for word in ("-c", setting)]
     return [str(binaries / "postgres"), "-D", str(data), *options]
+
+
+def _preloaded(library: Path | None, home: Path) -> list[str]:
+    """What stands before the server's command, so that it begins with a library."""
+    if library is None:
+        return []
+    copy_readable([library], home / "preload")
+    return ["/usr/bin/env", f"LD_PRELOAD={home / 'preload' / library.name}"]
 
 
 def _accepts_connections(data: Path, pid: int) -> bool:

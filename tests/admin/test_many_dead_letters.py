@@ -33,7 +33,7 @@ WRONG_MARKS = (
 )  # fmt: skip
 WRONG_SELECTIONS: list[dict[str, Any]] = [
     {"nonsense": 1}, {"task": "a\0b"}, {"task": "\ud800"}, {"scope": 7}, {"state": float("inf")},
-    {"state": True}, {"state": 3}, {"category": 4}, {"ended_after": "2026-01-01T00:00"},
+    {"state": True}, {"state": 3}, {"category": 5}, {"ended_after": "2026-01-01T00:00"},
     {"ended_before": "0001-01-01T00:00+14:00"}, {"ended_before": 7}, {"digests": "abc"}, {"digests": [7]},
     {"digests": {"a": 1}},
 ]  # fmt: skip

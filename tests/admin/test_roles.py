@@ -13,10 +13,11 @@ from django.test import Client
 from django.urls import reverse
 
 from django_idempotent_tasks.models import FailedJob
-from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.states import Category, Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.conftest import APP, Person
 from tests.support.keys import Keys
+from tests.support.uploads import Batches
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +42,9 @@ def rows(keys: Keys) -> dict[str, list[Any]]:
         return keys.call(f"call-{number}", key_text=f"order={KEY}, kind=7", message=MESSAGE)
 
     failure = a_failure(description=ERROR, traceback=TRACE)
+    batches = Batches()
+    batch, _calls = batches.of("f..", key_text=f"upload={KEY}")
+    batches.failing(batch.id, 0, Category.FATAL, description=ERROR, value=f'"{ARGUMENT}"')
     failed, review = keys.claimed(call(1)), keys.claimed(call(2))
     for claim in (failed, review):
         assert keys.store().keep_step(claim, "plan", value=f'"{VALUE}"', elapsed=1.0)
@@ -49,7 +53,7 @@ def rows(keys: Keys) -> dict[str, list[Any]]:
     running, done = keys.claimed(call(3)), keys.completed(keys.claimed(call(4)), result=f'"{RESULT}"')
     every = [claim.digest for claim in (failed, review, running, done)]
     jobs = list(FailedJob.objects.values_list("pk", flat=True))
-    return {"idempotencykey": every, "deadletter": every[:2], "failedjob": jobs}
+    return {"idempotencykey": every, "deadletter": every[:2], "failedjob": jobs, "batch": [batch.pk]}
 
 
 def addresses(rows: dict[str, list[Any]]) -> Iterator[str]:
@@ -63,11 +67,16 @@ def addresses(rows: dict[str, list[Any]]) -> Iterator[str]:
                         yield reverse(f"admin:{pattern.name}", args=values)
 
 
+def text_of(response: Any) -> str:
+    """What a client gets, also of a file."""
+    return (b"".join(response.streaming_content) if response.streaming else response.content).decode()
+
+
 def shown_without_permission(client: Client, url: str, may: set[str]) -> list[str]:
     """What a page shows by GET or after a POST, and this person may not see."""
     found = []
     for response in (client.get(url), client.post(url, {"reason": "x", "seen": "1"})):
-        text = response.content.decode() + str(response.headers)
+        text = text_of(response) + str(response.headers)
         found += [f"{url}: {secret}" for secret, name in NEEDS.items() if secret in text and name not in may]
     return found
 
@@ -95,7 +104,7 @@ def test_no_page_shows_what_its_permission_is_missing_for(
 
 def test_who_may_see_everything_does(person: Person, rows: dict[str, list[Any]]) -> None:
     client = person(*OWN)
-    text = "".join(client.get(url).content.decode() for url in addresses(rows))
+    text = "".join(text_of(client.get(url)) for url in addresses(rows))
     assert [secret for secret in NEEDS if secret not in text] == []
 
 

@@ -39,10 +39,10 @@ def test_keys_are_listed_and_found_by_task_id_with_a_tasks_text_escaped(
 ) -> None:
     url = reverse("admin:django_idempotent_tasks_idempotencykey_changelist")
     found = admin.get(url, {"q": key.task_id}).content.decode()
-    assert "shop.<wbr>charge" in found
+    assert "charge <small>shop</small>" in found
     assert HOSTILE not in found
     assert "&lt;script&gt;" in found
-    assert "shop.<wbr>charge" not in admin.get(url, {"q": str(uuid4())}).content.decode()
+    assert "charge <small>shop</small>" not in admin.get(url, {"q": str(uuid4())}).content.decode()
 
 
 def test_a_key_is_shown_and_cannot_be_changed(admin: Client, key: IdempotencyKey) -> None:
@@ -65,4 +65,4 @@ def test_a_search_for_any_text_is_an_answer_and_no_error(admin: Client, key: Ide
     url = reverse("admin:django_idempotent_tasks_idempotencykey_changelist")
     for text in ("evt_1Nq", HOSTILE, "a\x00b", str(key.digest)):
         assert admin.get(url, {"q": text}, follow=True).status_code == 200
-    assert "shop.<wbr>charge" in admin.get(url, {"q": str(key.digest)}).content.decode()
+    assert "charge <small>shop</small>" in admin.get(url, {"q": str(key.digest)}).content.decode()

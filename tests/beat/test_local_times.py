@@ -118,7 +118,7 @@ def test_an_ordinary_beat_is_noticed(bench: Bench, caplog: pytest.LogCaptureFixt
     bench.read_again(beat)
     bench.tick(beat, after=5)
     assert bench.cursor(entry).stranger_at is not None
-    assert "also sent by an ordinary beat" in caplog.text
+    assert "An ordinary beat also sent" in caplog.text
 
 
 @pytest.mark.parametrize("zone", ["America/New_York"], indirect=True)

@@ -125,7 +125,7 @@ def test_an_ordinary_beat_beside_ours_is_told_of_once(bench: Bench, caplog: pyte
     bench.tick(beat, after=10)
     said = [record.getMessage() for record in caplog.records if "ordinary beat" in record.getMessage()]
     assert len(said) == 1
-    assert said[0].startswith("entry was also sent")
+    assert said[0].startswith("An ordinary beat also sent entry (at ")
     assert bench.cursor(entry).stranger_at == at(30.007)
     assert bench.cursor(other).stranger_at is None
 

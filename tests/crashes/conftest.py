@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.batches import desk
 from tests.support.deliveries import alias, careless_sqlite, need_postgresql
 
-__all__ = ["alias", "careless_sqlite"]
+__all__ = ["alias", "careless_sqlite", "desk"]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from django.db import connections, transaction
 
 import django_idempotent_tasks
 from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.running import heartbeat
 from django_idempotent_tasks.states import State
 from tests.crashes.shop import (
     LEASE,
     committing,
     completing,
+    following,
     recommitting,
     refusing,
     retrying,
@@ -81,6 +84,12 @@ def _work(stage: Stage) -> None:
     stage.worker.work()
 
 
+def _work_with_a_new_relay(stage: Stage) -> None:
+    """As in a process that was forked: no connection is kept from before."""
+    relay.forget()
+    stage.worker.work()
+
+
 def _work_after_the_lease(stage: Stage) -> None:
     with shifted(LEASE + 1):
         stage.worker.work()
@@ -139,6 +148,9 @@ STEPS = Scenario("a first run that takes steps", _call, _work, stepping, effects
 STEPS_AGAIN = Scenario(
     "a takeover that takes steps", _die_after_a_step, _work_after_the_lease, stepping, effects=2
 )
+FOLLOW_UP = Scenario(
+    "a run that is followed by another one", _call, _work_with_a_new_relay, following, effects=2
+)
 SWEEP = Scenario("a sweep", _lose_worker_and_message, _sweep_after_the_lease)
 
 ATOMIC = Scenario("an atomic run", _call, _work, committing)
@@ -167,6 +179,7 @@ LEASED_SCENARIOS = (
     FAILURE,
     STEPS,
     STEPS_AGAIN,
+    FOLLOW_UP,
     SWEEP,
 )
 ATOMIC_SCENARIOS = (ATOMIC, ATOMIC_AGAIN, ATOMIC_RETRY, ATOMIC_REPLAY, ATOMIC_FAILURE)
@@ -179,12 +192,22 @@ def spots_of(scenario: Scenario, alias: str, files: frozenset[str] = FILES) -> l
         stage = scenario.begin(alias)
         connections[alias].close()  # as they are in a process that was forked for the run
         heartbeat._new_heart()
-        with _statements(alias) as statements:
+        with _silence(), _statements(alias) as statements:
             glitch = Glitch(files, lambda: _traces(stage, statements))  # noqa: B023
             spots = glitch.spots(lambda: scenario.act(stage))  # noqa: B023
         stage.recover()
         assert stage.faults(scenario.ends) == []
     return spots
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without log records, whose filter comes by lines of ours: a process that is to die makes none."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def before_effects(spots: list[Spot]) -> list[Spot]:

@@ -129,6 +129,16 @@ def stepping(self: Any, key: str) -> dict[str, Any]:
     return {"asked": asked, **take("second", write_effect, self, key)}
 
 
+@guarded(on_duplicate="follow_up")
+def following(self: Any, key: str) -> dict[str, Any]:
+    """In the first run of all, ask for another one: it is to follow this one, once."""
+    from tests.sample.models import Effect  # noqa: PLC0415  as above
+
+    if not Effect.objects.using(settings().database).filter(key=key).exists():
+        self.submit(kwargs={"key": key})
+    return complete(self, key)
+
+
 @guarded(mode="atomic")
 def committing(self: Any, key: str) -> dict[str, Any]:
     """Charge, and write an effect in the transaction that completes the key."""
@@ -154,7 +164,7 @@ def undoing(self: Any, key: str) -> NoReturn:
     raise PermanentError("no")
 
 
-TASKS = (completing, returning, retrying, refusing, stepping, committing, recommitting, undoing)
+TASKS = (completing, returning, retrying, refusing, stepping, following, committing, recommitting, undoing)
 
 
 class Worker:

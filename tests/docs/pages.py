@@ -9,11 +9,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 _FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: (?P<why>[^>]+) -->\s*\Z")
 _FILE = re.compile(r"# (?P<path>[\w/]+\.py)\b")
+_SHELL = re.compile(r"# in (?:a|the same) shell\b")
+
+#: Of the tutorial's files those that any project with Celery has; the other pages go on with that project.
+SETTING_UP = {"proj/settings.py", "proj/celery.py", "proj/__init__.py"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,18 @@ class Block:
         """The file that its first line names."""
         named = _FILE.match(self.text)
         return named["path"] if named else None
+
+    @property
+    def module(self) -> str | None:
+        """The same, as it is imported."""
+        return (
+            self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") if self.file else None
+        )
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is typed into ``manage.py shell``; all such blocks of a page share one."""
+        return self.language == "python" and _SHELL.match(self.text) is not None
 
 
 def name_of(page: Path) -> str:

@@ -22,6 +22,7 @@ from django_idempotent_tasks.conf.options import NAMES, Policy
 from django_idempotent_tasks.conf.project import Settings
 from django_idempotent_tasks.http import JobStatusView
 from django_idempotent_tasks.management.cli.report import could_not_run
+from django_idempotent_tasks.operations.doctor.examine import LIVE, all_checks
 from django_idempotent_tasks.states import Category, Reason, State
 from tests.docs.tables import named, rows, value
 
@@ -74,6 +75,22 @@ def _documented_signals() -> Iterator[tuple[list[str], list[str]]]:
 def test_every_check() -> None:
     sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     assert set(named("checks.md")) == set(re.findall(r'id=f"\{ID\}\.([EW]\d{3})"', sources))
+
+
+def test_every_check_of_the_doctor_word_by_word() -> None:
+    servers = {check.id for group in LIVE for check in group.checks}
+    for subject in {check.subject for check in all_checks()}:
+        code = {
+            check.id: [
+                f"{check.severity.name.lower()}{', live' if check.id in servers else ''}",
+                check.finds,
+                check.why,
+                check.remedy,
+            ]
+            for check in all_checks()
+            if check.subject == subject
+        }
+        assert named("doctor.md", subject) == code
 
 
 def test_every_permission_of_our_own() -> None:
@@ -146,7 +163,7 @@ def test_every_exit_code() -> None:
 
 
 def test_every_status_over_http() -> None:
-    source = (PACKAGE / "http" / "submit.py").read_text()
+    source = "".join((PACKAGE / "http" / name).read_text() for name in ("submit.py", "requests.py"))
     answers = {int(code) for code in re.findall(r"(?:problem|_job)\((?:\w+, )?\s*(\d{3})", source)}
     told = [answer for _key, answer in rows("http.md") if re.match(r"\d{3}", answer)]
     said = {code for answer in told for code in re.findall(r"\b[245]\d\d\b", answer)}

@@ -12,12 +12,9 @@ from celery import current_app
 
 from example_project.gateway.server import Behaviour, GatewayServer
 from example_project.payments.models import Tenant
-from tests.support.ledger.quick import emptied_by_delete
 
 if TYPE_CHECKING:
     from pytest_django import Settings
-
-__all__ = ["emptied_by_delete"]
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ RIGHT = Observed(
         "evt_1": "SUCCEEDED",
         "evt_2": "SUCCEEDED",
         "evt_3": "SUCCEEDED",
-        "evt_4": "FAILED (permanent)",
+        "evt_4": "FAILED (expected)",
         "evt_5": "SUCCEEDED",
         "evt_6": "SUCCEEDED",
         "evt_7": "FAILED (poison)",

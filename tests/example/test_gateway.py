@@ -159,3 +159,18 @@ def test_a_key_used_for_another_order_is_final() -> None:
 
     with pytest.raises(GatewayRefused):
         charge(amount="20.00")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_debit_is_pending_at_first_and_settled_when_it_is_asked_for_again() -> None:
+    debit = {**ORDER, "method": "debit"}
+
+    answers = [gateway_client.ask_for_charge(debit, "k1") for _ in range(2)]
+
+    assert [answer.status for answer in answers] == ["pending", "completed"]
+    assert answers[0].reference == answers[1].reference
+    assert gateway_client.ask_for_charge(ORDER, "k2").status == "completed"
+
+
+def test_a_method_that_is_not_known_is_refused(gateway: GatewayServer) -> None:
+    assert post(gateway, {**ORDER, "method": "barter"})[0].status == 400

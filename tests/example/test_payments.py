@@ -11,7 +11,7 @@ from django_idempotent_tasks.states import Category, Reason, State
 from example_project.demo.traffic import OVERSIZED_AMOUNT
 from example_project.gateway.server import Behaviour, GatewayServer
 from example_project.gateway.store import DECLINED_AMOUNT, OUTAGE_AMOUNT
-from example_project.payments.models import Charge, Notification, Payment, Status, Tenant
+from example_project.payments.models import Charge, Notification, Payment, Status, Tenant, Total
 from example_project.payments.tasks import handle_event
 
 pytestmark = pytest.mark.usefixtures("tenant", "gateway", "eager")
@@ -43,6 +43,18 @@ def test_a_completed_payment_is_charged_booked_and_notified(gateway: GatewayServ
     assert Notification.objects.get().text == "Payment pay_1 was charged: 19.90 EUR"
 
 
+def test_the_totals_of_a_tenant_are_computed_after_each_charge(tenant: Tenant) -> None:
+    send()
+    send("evt_2", payment_id="pay_2", amount="0.10")
+    send("evt_3", payment_id="pay_3", amount="7.00", currency="CHF")
+
+    totals = Total.objects.order_by("currency").values_list("tenant", "currency", "charges", "amount")
+    assert [(*each[:3], str(each[3])) for each in totals] == [
+        (tenant.pk, "CHF", 1, "7.00"),
+        (tenant.pk, "EUR", 2, "20.00"),
+    ]
+
+
 def test_the_same_event_again_does_nothing(gateway: GatewayServer) -> None:
     first = send()
     repeated = send()
@@ -68,11 +80,12 @@ def test_a_late_pending_is_accepted_and_changes_nothing() -> None:
     assert Payment.objects.get().status == Status.COMPLETED
 
 
-def test_a_declined_card_is_a_dead_letter_without_a_booking(gateway: GatewayServer) -> None:
+def test_a_declined_card_ends_as_expected_without_a_booking_and_needs_nobody(gateway: GatewayServer) -> None:
     result = send(amount=DECLINED_AMOUNT)
 
     key = IdempotencyKey.objects.get()
-    assert (result.state, key.state, key.reason) == ("FAILURE", State.FAILED, Reason.PERMANENT)
+    assert (result.state, key.state, key.reason) == ("FAILURE", State.FAILED, Reason.EXPECTED)
+    assert (key.category, DeadLetter.objects.exists()) == (Category.EXPECTED, False)
     assert gateway.store.stats() == {"charges": 0, "raw_calls": 1, "keys_called_twice": 0}
     assert not Charge.objects.exists()
     assert not Payment.objects.exists()
@@ -89,11 +102,10 @@ def test_every_retry_asks_for_the_same_charge(gateway: GatewayServer) -> None:
 @pytest.mark.parametrize(
     ("amount", "state", "category", "attempts"),
     [
-        (DECLINED_AMOUNT, State.FAILED, Category.FATAL, 1),
         (OUTAGE_AMOUNT, State.FAILED, Category.RETRYABLE, 6),
         (OVERSIZED_AMOUNT, State.REVIEW, Category.MANUAL_REVIEW, 1),
     ],
-    ids=["declined", "outage", "oversized"],
+    ids=["outage", "oversized"],
 )
 def test_what_fails_is_a_dead_letter_of_its_category_with_a_record_of_each_attempt(
     amount: str, state: State, category: Category, attempts: int

@@ -41,12 +41,12 @@ class ProjectWorker(Worker):
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A database of the server that no other test has. The page cannot reach it: the sweeper can."""
+def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A database of the server that no other file has. The page cannot reach it: the sweeper can."""
     url = os.environ.get("CELERY_BROKER_URL", "")
     if not url.startswith("redis"):
         pytest.skip("needs Redis")
-    url = f"{url.rpartition('/')[0]}/7"
+    url = f"{url.rpartition('/')[0]}/{getattr(request.module, 'BROKER', 7)}"
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://127.0.0.1:9/0")
     relay.forget()
     with Redis.from_url(url) as client:

@@ -228,3 +228,11 @@ def test_the_text_says_that_bodies_are_not_stopped() -> None:
         "Bodies that run are not stopped, but the ledger refuses their completion."
         in idem("keys", "cancel", claim.digest)[1]
     )
+
+
+@both
+def test_what_follows_a_cancelled_key_is_cancelled_with_it(keys: Keys) -> None:
+    claim = keys.claimed()
+    assert keys.store().follow(keys.call("B", of=claim.call), wait=0)
+    assert facts(keys, "keys", "cancel", claim.digest, "--yes", "--reason", "gone")[0] == 0
+    assert keys.store().follow_up(claim.digest) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,13 +12,24 @@ from django.urls import reverse
 
 from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.values import Call
-from django_idempotent_tasks.management.upkeep import erase
-from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Step
+from django_idempotent_tasks.management.upkeep import erase, erase_batches
+from django_idempotent_tasks.models import (
+    AnsweredCall,
+    Batch,
+    BatchChunk,
+    BatchRecord,
+    DuplicateAttempt,
+    FailedJob,
+    IdempotencyKey,
+    Step,
+)
 from django_idempotent_tasks.states import State
+from tests.management.graves import LEDGERS, everywhere
 from tests.management.test_command_cancel import WHY
 from tests.support.keys import Keys, both, facts, idem
+from tests.support.uploads import Batches
 
-pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
+pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
 
 def of(scope: str | None, task_id: str = "A") -> Call:
@@ -117,6 +129,52 @@ def test_live_keys_are_cancelled_by_scope_and_then_erased(keys: Keys) -> None:
     )
     assert keys.complete(claim) is False
     assert keys.complete(other) is True
+
+
+@pytest.mark.parametrize("bite", [1000, 1])
+@everywhere
+def test_ended_batches_go_with_their_chunks_and_records_and_others_are_kept(keys: Keys, bite: int) -> None:
+    uploads = Batches(keys.alias)
+    for scope in ("acme", "other"):
+        uploads.of("off", "ooo", scope=scope)  # finished
+        running, _calls = uploads.of("f..", scope=scope)
+        stopped, calls = uploads.of("r..", "...", scope=scope)
+        uploads.store().cancel_batch(stopped.id, by="ann", reason="")
+        uploads.store().cancel_waiting([call.task_id for call in calls], window=9)
+        uploads.follow(*calls)
+        going, _calls = uploads.of("m..", scope=scope)  # cancelled, while a chunk still runs
+        uploads.store().cancel_batch(going.id, by="ann", reason="")
+        keep = {running.id, going.id}
+    counts = {"batches": 2, "failed_records": 3, "chunks": 4}
+    code, seen = facts(keys, "prune", "--scope", "acme")
+    assert (code, seen["would_delete"], seen["kept"]) == (1, counts, {"batches": 2})
+    assert Batch.objects.using(keys.alias).count() == 8
+    code, seen = facts(keys, "prune", "--scope", "acme", "--yes", "--bite", bite, "--pause", 0)
+    assert (code, seen["deleted"], seen["kept"]) == (1, counts, {"batches": 2})
+    assert Batch.objects.using(keys.alias).filter(scope="other").count() == 4
+    left = Batch.objects.using(keys.alias).filter(scope="acme").values_list("pk", flat=True)
+    assert len(set(left) | keep) == 4
+    assert BatchRecord.objects.using(keys.alias).count() == 2 + 5
+    assert BatchChunk.objects.using(keys.alias).count() == 2 + 6
+
+
+@everywhere
+def test_a_batch_that_is_redriven_meanwhile_is_kept_whole(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads = Batches(keys.alias)
+    batch, _calls = uploads.of("off", scope="acme")
+    whole = erase_batches._deleted
+
+    def reopened(*args: Any) -> Any:
+        uploads.store().reopen_batch(batch.id, revision=batch.revision)
+        return whole(*args)
+
+    monkeypatch.setattr(erase_batches, "_deleted", reopened)
+    code, seen = facts(keys, "prune", "--scope", "acme", "--yes")
+    assert (code, seen["deleted"], seen["kept"]) == (1, {}, {"batches": 1})
+    assert len(uploads.records_of(batch.id)) == 2
+    assert uploads.outcomes(batch.id) == ["off"]
 
 
 @both

@@ -16,6 +16,7 @@ from django_idempotent_tasks.ledger.values import Call, Claim
 from django_idempotent_tasks.operations import search
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
+from tests.support.fleet import held, worker
 from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
@@ -103,7 +104,16 @@ def test_lists_read_no_table_from_end_to_end(words: tuple[str, ...], monkeypatch
         cursor.execute(SPREAD)
         cursor.execute("ANALYZE")
     plan = postgresql_plan(lambda _: idem("keys", "list", *words))
-    assert {access.node for access in plan} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+    large = [access for access in plan if not access.table.endswith("worker")]
+    assert {access.node for access in large} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+
+
+@both
+def test_a_key_is_found_by_the_number_that_the_call_was_given(keys: Keys) -> None:
+    digest = stated_digest("shop.charge", idempotency_key=7, scope=None)
+    claim = keys.claimed(Call(Identity(digest, None, "order_id=7", None), "shop.charge", "T", SECRET))
+    code, seen = facts(keys, "keys", "show", "--task", "shop.charge", "--key", "7")
+    assert (code, seen["digest"]) == (0, str(claim.digest))
 
 
 @both
@@ -140,13 +150,18 @@ def test_a_text_that_means_several_keys_is_an_error_that_names_them(keys: Keys) 
 
 @both
 def test_a_running_key_shows_who_holds_it_and_for_how_long(keys: Keys) -> None:
-    claim = keys.claimed(lease=60)
+    claim = held(keys, worker(keys), lease=60)
     with shifted(20):
         seen = facts(keys, "keys", "show", claim.digest)[1]
         text = idem("keys", "show", claim.digest, "--database", keys.alias)[1]
-    assert (seen["holder"], seen["holder_task_id"], seen["attempts"]) == (claim.owner, "A", 1)
+    assert (seen["holder_task_id"], seen["attempts"], seen["holder_is_alive"]) == ("A", 1, True)
+    assert seen["holder"].startswith("mail@host, pid 4711, since ")
     assert 30 < seen["lease_left_seconds"] <= 40
-    assert f"holder: {claim.owner}" in text
+    assert f"holder: {seen['holder']}" in text
+    (listed,) = facts(keys, "keys", "list")[1]["keys"]
+    assert listed["holder"] == seen["holder"]
+    assert seen["holder"] in idem("keys", "list", "--database", keys.alias)[1]
+    assert claim.owner not in text
     assert "started: 20 s ago" in text
     with shifted(70):
         assert "lease: over for 1" in idem("keys", "show", claim.digest, "--database", keys.alias)[1]
@@ -238,3 +253,13 @@ def test_the_steps_of_a_key_are_told_and_their_values_with_payload_only(keys: Ke
     assert ("plan: attempt 1, 2.5 s" in text, "note" in text) == (True, False)
     text = idem("keys", "show", claim.digest, "--payload", "--database", keys.alias)[1]
     assert '{"note": "x\\u001b[2Jy"}' in text
+
+
+@both
+def test_the_call_that_follows_is_shown_with_the_key(keys: Keys) -> None:
+    claim = keys.claimed()
+    assert facts(keys, "keys", "show", claim.digest)[1]["follow_up"] is None
+    assert keys.store().follow(keys.call("B", of=claim.call), wait=0)
+    assert facts(keys, "keys", "show", claim.digest)[1]["follow_up"]["task_id"] == "B"
+    printed = idem("keys", "show", claim.digest, "--database", keys.alias)[1]
+    assert "follow up: call B has waited for" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,22 +12,22 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.sweeps import note_sweep
+from django_idempotent_tasks.models import Batch
 from django_idempotent_tasks.operations import counts, findings
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Category, State
 from django_idempotent_tasks.testing.contract.bench import WINDOW
+from tests.management.graves import dead
+from tests.support.fleet import led
 from tests.support.keys import Keys, both, facts, idem
 from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
+from tests.support.uploads import Batches
 
 pytestmark = pytest.mark.django_db(databases=["default", "sqlite"])
 
 KEY = "django_idempotent_tasks_idempotencykey"
 RESERVED = '{"v": 1, "args": [], "kwargs": {}, "options": {"eta": "%s"}}'
-
-
-def led(keys: Keys) -> None:
-    """Let somebody lead the sweeper for longer than any test's clock is moved."""
-    assert keys.store().lead("sweeper", holder="host:1:abc", lease=10_000)
 
 
 def found(keys: Keys) -> list[str]:
@@ -51,8 +52,24 @@ def test_a_sound_ledger_is_fine_and_shows_its_numbers(keys: Keys) -> None:
     assert seen["sweeper"]["leader"] == "host:1:abc"
     assert 0 <= seen["oldest_pending_seconds"] < 60
     text = idem("status", "--database", keys.alias)[1]
-    assert "host:1:abc leads for " in text
+    assert "host, pid 1 leads for " in text
     assert "Nothing needs a person." in text
+
+
+@both
+def test_an_expected_end_is_counted_and_needs_nobody_and_many_hide_no_dead_letter(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led(keys)
+    monkeypatch.setattr(counts, "CAP", 2)
+    for _ in range(4):
+        dead(keys, category=Category.EXPECTED, signature="x" * 16)
+    seen = facts(keys, "status")[1]
+    assert (seen["dead_letters"]["count"], seen["expected_ends"]["count"]) == (0, 2)
+    assert found(keys) == []
+    dead(keys, category=Category.FATAL, signature="f" * 16)
+    assert found(keys) == ["failed"]
+    assert facts(keys, "status")[1]["dead_letters"]["categories"]["fatal"]["count"] == 1
 
 
 @both
@@ -62,7 +79,23 @@ def test_nobody_who_leads_is_a_finding_also_once_the_last_ones_lease_is_over(key
     assert found(keys) == []
     with shifted(11):
         assert found(keys) == ["no_leader"]
-        assert "host:1:abc did until" in idem("status", "--database", keys.alias)[1]
+        assert "host, pid 1 did until" in idem("status", "--database", keys.alias)[1]
+
+
+@both
+def test_a_sweeper_that_leads_and_ends_no_sweep_is_a_finding_after_five_minutes(keys: Keys) -> None:
+    store = keys.store()
+    assert store.lead("sweeper", holder="host:1:abc", lease=10_000)
+    with shifted(290):
+        assert found(keys) == []
+    with shifted(310):
+        assert found(keys) == ["sweeper_idle"]
+        text = idem("status", "--database", keys.alias)[1]
+        assert re.search(r"host, pid 1 leads the sweeper for 5 m \d+ s and has never ended a sweep", text)
+        note_sweep(store)
+        assert found(keys) == []
+    with shifted(700):
+        assert found(keys) == ["sweeper_idle"]
 
 
 @both
@@ -176,8 +209,9 @@ def test_every_count_of_keys_reads_a_range_of_the_sweepers_index(monkeypatch: An
     fill("default")
     plan = [access for access in postgresql_plan(lambda _: idem("status")) if access.table == KEY]
     assert len(plan) >= len(State)
-    assert {access.index for access in plan} == {"idem_key_state_due"}
-    assert all("state = " in access.condition for access in plan)
+    assert {access.index for access in plan} == {"idem_key_state_due", "idem_key_dead_letters"}
+    ranges = {"idem_key_state_due": "state = ", "idem_key_dead_letters": "signature"}
+    assert all(ranges[access.index] in access.condition for access in plan if access.index)
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_keys() -> None:
@@ -190,7 +224,20 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_keys() -> Non
         for _ in range(20):
             keys.reserved(wait=0, sends=-1)
             keys.failed(keys.claimed())
-    assert said[0] == said[1] <= len(State) + 5
+    assert said[0] == said[1] <= len(State) + 12
+
+
+@both
+def test_batches_that_need_a_person_are_findings(keys: Keys) -> None:
+    uploads = Batches(keys.alias)
+    led(keys)
+    batch, calls = uploads.of("...", "ooo")
+    made = uploads.batch_row(uploads.batch()).created_at - timedelta(hours=2)
+    Batch.objects.using(keys.alias).update(created_at=made)
+    assert found(keys) == ["batches_unsealed"]
+    uploads.failed_chunk(calls[0])
+    uploads.settled(batch.id)
+    assert found(keys) == ["failed", "batches_attention", "batches_unsealed"]
 
 
 def test_text_and_json_tell_the_same_findings() -> None:

@@ -145,7 +145,7 @@ def test_a_result_by_hand_is_what_duplicates_get(keys: Keys) -> None:
         (["--done", "{"], "is not JSON"),
         (["--done", "NaN"], "NaN is no number in JSON"),
         (["--done", "1e999"], "1e999 is no number in JSON"),
-        (["--done", '{"__type__": "uuid", "__value__": 7}'], "name its keys otherwise"),
+        (["--done", '{"__type__": "uuid", "__value__": 7}'], "use other names for its keys"),
         (["--done", "[" * 100_000], "is not JSON"),
         ([], "Say one of"),
         (["--rerun", "--abandon"], "Say one of"),
@@ -206,7 +206,7 @@ def test_arguments_that_no_worker_could_read_are_refused_where_they_are_given(te
             decide(keys, ["redrive", "--arguments", text], claim, *WHY)
         for given, words in (
             (math.nan, "NaN is no number in JSON"),
-            ({"__type__": "none", "__value__": 1}, "none that can be read"),
+            ({"__type__": "none", "__value__": 1}, "cannot be read back"),
         ):
             refused = dead_letters.redrive(keys.store(), row, by="ann", edited=([given], {}))
             assert words in refused.problem

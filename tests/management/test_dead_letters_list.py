@@ -24,6 +24,7 @@ pytestmark = pytest.mark.django_db(databases=LEDGERS)
 
 KEY = "django_idempotent_tasks_idempotencykey"
 OTHER = "fedcba9876543210"
+EXPECTED = "x" + "2" * 15
 
 
 def listed(keys: Keys, *words: object, name: str = "dead_letters") -> set[str]:
@@ -42,6 +43,22 @@ def exported(keys: Keys, *words: object) -> list[Any]:
 
 def digests(*claims: Claim) -> set[str]:
     return {str(claim.digest) for claim in claims}
+
+
+@everywhere
+def test_an_expected_end_is_listed_where_it_is_asked_for_and_can_be_redriven(keys: Keys) -> None:
+    expected, other = (dead(keys, category=Category.EXPECTED, signature=EXPECTED) for _ in range(2))
+    fatal = dead(keys, category=Category.FATAL)
+    assert listed(keys, "--rows") == digests(fatal)
+    assert listed(keys, "--rows", "--category", "expected") == digests(expected, other)
+    assert listed(keys, "--rows", "--signature", EXPECTED) == digests(expected, other)
+    code, seen = facts(keys, "dead-letters", "list", "--category", "expected")
+    assert (code, [(each["category"], each["count"]) for each in seen["groups"]]) == (0, [("expected", 2)])
+    assert facts(keys, "dead-letters", "redrive", "--task", "shop.charge")[1]["dead_letters"] == 1
+    assert facts(keys, "dead-letters", "redrive", expected.digest, *WHY)[0] == 0
+    assert facts(keys, "dead-letters", "discard", "--category", "expected", *WHY)[0] == 0
+    assert [State(keys.row(each).state).name for each in (expected, other)] == ["PENDING", "FAILED"]
+    assert keys.row(other).discarded_at is not None
 
 
 @everywhere
@@ -155,7 +172,7 @@ def test_what_a_task_wrote_can_do_nothing_to_a_terminal(keys: Keys) -> None:
     ("words", "remedy"),
     [
         (["list", "--state", "running"], "failed or review"),
-        (["list", "--category", "bad"], "fatal, retryable or manual_review"),
+        (["list", "--category", "bad"], "fatal, retryable, manual_review or expected"),
         (["list", "--since", "yesterday"], "write 15m or 2h"),
         (["list", "--since", "0001-01-01T00:00+14:00"], "write 15m or 2h"),
         (["list", "--signature", "a\0"], "NUL or bytes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, shop, till
+from tests.support.deliveries import alias, careless_sqlite, shop, till
 from tests.support.post import post
 
-__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "post", "shop", "till"]
+__all__ = ["alias", "careless_sqlite", "post", "shop", "till"]

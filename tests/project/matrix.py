@@ -1,4 +1,4 @@
-"""Runs checks on every supported pair of Python and Django for which an interpreter is found."""
+"""Runs checks on every supported combination of Python, Django, Celery and redis-py that can be had here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,22 @@ from pathlib import Path
 import django
 
 ROOT = Path(__file__).resolve().parents[2]
-DJANGO_VERSIONS = {"3.11": ("5.2",), "3.12": ("5.2", "6.0"), "3.13": ("5.2", "6.0"), "3.14": ("5.2", "6.0")}
+#: Python, Django, Celery, redis-py: each pair of the first two that there is, and each version of the others.
+COMBINATIONS = (
+    ("3.11", "5.2", "5.7", "8"),
+    ("3.11", "5.2", "5.6", "6"),
+    ("3.12", "5.2", "5.7", "7"),
+    ("3.12", "6.0", "5.7", "8"),
+    ("3.12", "6.1", "5.7", "8"),
+    ("3.13", "5.2", "5.7", "8"),
+    ("3.13", "6.0", "5.6", "6"),
+    ("3.13", "6.1", "5.7", "8"),
+    ("3.14", "5.2", "5.7", "7"),
+    ("3.14", "6.0", "5.7", "8"),
+    ("3.14", "6.1", "5.7", "8"),
+)
+#: django-celery-beat 2.9.0 says that it takes no Django 6.1, and works with it: installed against its word.
+AGAINST_ITS_WORD = {"6.1": "6.0"}
 MIGRATIONS = (
     "-m",
     "django",
@@ -27,33 +42,42 @@ FAST = ("-m", "pytest", "-m", "not process and not slow and not thorough", *SPRE
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One Python with one Django, in an environment of its own beside the main one."""
+class Combination:
+    """One Python with one Django, Celery and redis-py, in an environment of its own beside the main one."""
 
     python: Path
     python_version: str
     django_version: str
+    celery_version: str
+    redis_version: str
 
     @property
     def name(self) -> str:
-        """What the pair is called in the output and in the environment's directory."""
-        return f"{self.python_version}-django{self.django_version}"
+        """What the combination is called in the output and in the environment's directory."""
+        others = f"celery{self.celery_version}-redis{self.redis_version}"
+        return f"{self.python_version}-django{self.django_version}-{others}"
 
     def run(self, *arguments: str) -> bool:
         """Run Python with these arguments in the environment, which is made when it is missing or old."""
-        print(
-            f"== Python {self.python_version}, Django {self.django_version}: {' '.join(arguments)}",
-            flush=True,
-        )
+        print(f"== Python {self.name}: {' '.join(arguments)}", flush=True)
         home = ROOT / f".venv-{self.name}"
         installed, wanted = home / ".installed", (ROOT / "pyproject.toml").read_text()
         if not installed.exists() or installed.read_text() != wanted:
             subprocess.run([self.python, "-m", "venv", "--clear", home], check=True)
-            packages = ["--editable", f"{ROOT}[test]", f"django=={self.django_version}.*"]
-            quietly = ["-qq", "--disable-pip-version-check"]
-            subprocess.run([home / "bin" / "python", "-m", "pip", "install", *quietly, *packages], check=True)
+            self._install(home)
             installed.write_text(wanted)
         return subprocess.run([home / "bin" / "python", *arguments], cwd=ROOT, check=False).returncode == 0
+
+    def _install(self, home: Path) -> None:
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        allowed = AGAINST_ITS_WORD.get(self.django_version, self.django_version)
+        # Celery 5.6 alone would come with the kombu of 5.7.
+        versions = [f"{name}=={self.celery_version}.*" for name in ("celery", "kombu")]
+        versions.append(f"redis=={self.redis_version}.*")
+        packages = ["--editable", f"{ROOT}[test]", f"django=={allowed}.*", *versions]
+        subprocess.run([*pip, *packages], check=True)
+        if allowed != self.django_version:
+            subprocess.run([*pip, "--no-deps", f"django=={self.django_version}.*"], check=True)
 
 
 def find_python(version: str) -> Path | None:
@@ -69,16 +93,16 @@ def find_python(version: str) -> Path | None:
     return None
 
 
-def pairs() -> list[Pair]:
-    """List the pairs that can run here, and say aloud which cannot."""
-    found = []
-    for version, django_versions in DJANGO_VERSIONS.items():
-        python = find_python(version)
-        if python is None:
-            print(f"== Python {version} not found: nothing checked on it", flush=True)
-            continue
-        found += [Pair(python, version, django_version) for django_version in django_versions]
-    return found
+def combinations() -> list[Combination]:
+    """List those that can run here, and say aloud which cannot."""
+    pythons = {version: find_python(version) for version, *_rest in COMBINATIONS}
+    for version in (version for version, python in pythons.items() if python is None):
+        print(f"== Python {version} not found: nothing checked on it", flush=True)
+    return [
+        Combination(python, *versions)
+        for versions in COMBINATIONS
+        if (python := pythons[versions[0]]) is not None
+    ]
 
 
 def check_migrations() -> list[str]:
@@ -90,19 +114,19 @@ def check_migrations() -> list[str]:
     print(f"== Django {here}: {' '.join(MIGRATIONS)}", flush=True)
     done = subprocess.run([sys.executable, *MIGRATIONS], cwd=ROOT, check=False)
     failed = [f"Django {here}"] if done.returncode else []
-    available = {pair.django_version: pair for pair in pairs()}
-    for django_version in sorted({"5.2", "6.0"} - {here}):
-        pair = available.get(django_version)
-        if pair is None:
+    available = {each.django_version: each for each in combinations()}
+    for django_version in sorted({version for _python, version, *_rest in COMBINATIONS} - {here}):
+        found = available.get(django_version)
+        if found is None:
             print(f"== Django {django_version}: no Python for it, migrations not checked on it", flush=True)
-        elif not pair.run(*MIGRATIONS):
-            failed.append(pair.name)
+        elif not found.run(*MIGRATIONS):
+            failed.append(found.name)
     return failed
 
 
 def run_fast_tests() -> list[str]:
-    """Run the fast tests on each pair, and give the names of those where they fail."""
-    return [pair.name for pair in pairs() if not pair.run(*FAST)]
+    """Run the fast tests on each combination, and give the names of those where they fail."""
+    return [each.name for each in combinations() if not each.run(*FAST)]
 
 
 if __name__ == "__main__":

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Generator
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks.claims.tables import TABLE, Filled
 from benchmarks.figures import goals
-from benchmarks.figures.arithmetic import alternating, compare, known_median, per_task, spread
+from benchmarks.figures.arithmetic import alternating, compare, doubt, known_median, per_task, spread
 from benchmarks.figures.plot import Bar, draw
 from benchmarks.figures.table import figure, goal, render
 from benchmarks.handler.identity import SIZES, arguments_of
 from benchmarks.machine import cpu, memory
+from benchmarks.machine.disk import slow_disk
 from benchmarks.profiling.stopwatch import Stopwatch
-from benchmarks.throughput.variants import ABSENT, ALL, BY_LABEL, SEEDS, VARIANTS, Kind, Variant
+from benchmarks.throughput.variants import ABSENT, ALL, BY_LABEL, SEEDS, VARIANTS, Kind, Variant, chosen
 from benchmarks.throughput.worker import PEERS_KEPT
 
 
@@ -42,6 +47,37 @@ def test_rounds_that_do_not_belong_together_are_not_compared() -> None:
 def test_the_spread_is_half_the_range_over_the_median() -> None:
     assert spread([80.0, 100.0, 130.0]) == pytest.approx(0.25)
     assert spread([5.0]) == 0
+
+
+def test_a_few_disturbed_rounds_leave_no_doubt_about_a_median() -> None:
+    calm = [0.98, 0.99, 1.0, 1.0, 1.0, 1.0, 1.01, 1.02]
+    assert doubt([*calm, 3.0]) == pytest.approx(0.015)
+    assert doubt([0.9, 1.1]) == pytest.approx(0.1)
+
+
+def test_the_chosen_variants_are_measured_beside_the_plain_task() -> None:
+    assert chosen([]) == list(BY_LABEL)
+    assert chosen(["return", "atomic"]) == ["plain", "atomic", "return"]
+    with pytest.raises(ValueError, match="no variant: sideways; there are plain, atomic"):
+        chosen(["sideways"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_slow_disk_delays_each_flush(tmp_path: Path) -> None:
+    library = slow_disk(20)
+    program = (
+        "import os, sys, time\n"
+        "with open(sys.argv[1], 'w') as file:\n"
+        "    for flush in (os.fsync, os.fdatasync):\n"
+        "        began = time.monotonic()\n"
+        "        flush(file.fileno())\n"
+        "        assert time.monotonic() - began >= 0.02\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "file")]
+    try:
+        subprocess.run(command, env={"LD_PRELOAD": str(library)}, check=True)
+    finally:
+        shutil.rmtree(library.parent)
 
 
 def test_a_median_leaves_out_what_is_not_known() -> None:

@@ -21,7 +21,10 @@ PACKAGE = Path(django_idempotent_tasks.__file__).parent
 NAME = "django_idempotent_tasks"
 #: What Django and Celery look for under these names, and what a project imports by them.
 DJANGOS = {"admin", "apps", "checks", "management", "migrations", "models", "static", "templates", "urls"}
-DOORS = {"exceptions", "http", "log", "mypy_plugin", "results", "schedulers", "signals", "states", "testing"}
+DOORS = {
+    *("backend", "drf", "exceptions", "http", "log", "metrics", "mypy_plugin", "pytest_plugin"),
+    *("results", "schedulers", "signals", "states", "testing"),
+}
 #: Values and announcements that every room may use.
 GROUND = {"conf", "exceptions", "models", "signals", "states"}
 
@@ -56,7 +59,8 @@ def test_few_arrows_lead_from_one_name_of_the_top_level_to_another() -> None:
     arrows = {(origin, target) for origin, target in _imports() if origin != target}
     beside = {(origin, target) for origin, target in arrows if target not in GROUND}
     print(f"{len(arrows)} arrows, {len(beside)} of them not to the ground")
-    assert len(arrows) <= 130
+    # 21 of them are of the doors to other frameworks: django.tasks, pytest, DRF, Prometheus, OpenTelemetry.
+    assert len(arrows) <= 160
 
 
 def _imports() -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ _NO_MODULE = re.compile(r"\.(?:[EW]\d{3}|[A-Z]\w*|(?:add|change|delete|view)_\w+
 #: Names of tasks: those that no worker is to know, and those that are put together where the task is made.
 _TASKS = {
     "benchmarks.nothing",
+    "django_idempotent_tasks.canary",
     "benchmarks.throughput.peers.celery_once",
     "benchmarks.throughput.peers.celery_singleton",
     "tests.money",

@@ -7,10 +7,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite
 from tests.support.ledger.session import Session
 
-__all__ = ["careless_sqlite", "emptied_by_delete"]
+__all__ = ["careless_sqlite"]
 
 OpenSession = Callable[[str], Session]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from django_idempotent_tasks.ledger import ledger
+from django_idempotent_tasks.ledger import reserving
 
 
 class Watch:
@@ -34,5 +34,5 @@ class Watch:
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(ledger, "time", watch)
+    monkeypatch.setattr(reserving, "time", watch)
     return watch

@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings as django_settings
 
 from tests.results.desk import Desk, Router
-from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite
 
-__all__ = ["careless_sqlite", "emptied_by_delete"]
+__all__ = ["careless_sqlite"]
 
 
 def _on(alias: str) -> Any:

@@ -24,6 +24,8 @@ app = Celery(
             "periodic",
             "leaving",
             "stepping",
+            "batching",
+            "refreshing",
         )
     ],
 )
@@ -32,13 +34,14 @@ app.config_from_object("tests.sample.celery_config")
 
 @signals.worker_init.connect
 def _set_the_pace(**_kwargs: object) -> None:
-    """Sweep more often than in production, where a test asks for it."""
+    """Sweep, and write that the worker lives, more often than in production, where a test asks for it."""
     from django_idempotent_tasks.ledger import outage  # noqa: PLC0415  it has models
     from django_idempotent_tasks.sweeper import thread  # noqa: PLC0415  it has models
+    from django_idempotent_tasks.worker import presence  # noqa: PLC0415  it has models
 
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
-        thread.POLL = thread.INTERVAL = float(pace)
+        thread.POLL = thread.INTERVAL = presence.EVERY = float(pace)
         outage.GAP = math.ceil(3 * thread.POLL) + 1
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, postgresql, shop
+from tests.support.batches import desk
+from tests.support.deliveries import alias, careless_sqlite, postgresql, shop
 from tests.support.post import post
 
-__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "post", "postgresql", "shop"]
+__all__ = ["alias", "careless_sqlite", "desk", "post", "postgresql", "shop"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import connections, transaction
+from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory, TestCase, override_settings
 from pydantic import BaseModel
@@ -15,6 +16,7 @@ from django_idempotent_tasks import DuplicateTask, KeyReused, OuterTransaction
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.sending.result import AcceptedResult
 from django_idempotent_tasks.states import State
+from tests.support.by_hand import ByHand, by_hand
 from tests.support.post import Post, only_row, rolled_back
 
 pytestmark = pytest.mark.django_db(
@@ -50,6 +52,15 @@ def test_every_way_to_call_says_that_it_is_a_duplicate(post: Post, call: Callabl
         second = call(charge)
     assert (second.id, second.duplicate) == (first.id, True)
     assert len(post.arrived()) == 1
+
+
+@by_hand
+def test_a_task_that_does_not_reserve_is_refused_where_no_commit_is_reported(
+    post: Post, by_hand: ByHand
+) -> None:
+    with by_hand(), pytest.raises(TransactionManagementError, match=r"transaction\.atomic"):
+        post.task(reserve=False).delay_on_commit(7)
+    assert post.arrived() == []
 
 
 def test_a_task_that_does_not_reserve_is_sent_by_the_hook_as_celery_does(post: Post) -> None:

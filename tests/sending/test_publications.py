@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from inspect import unwrap
 from typing import Any
 
@@ -27,9 +29,20 @@ FOLLOWER: dict[str, Any] = {
     "subtask_type": None,
 }
 
+#: The first of a kind is kombu's, and shows how the others are to be written.
+ARGUMENTS: list[tuple[list[Any], dict[str, Any]]] = [
+    ([7], {}),
+    (["ü", [[[1]]]], {"amount": "1.5"}),
+    ([], {"order_id": None}),
+    ([1, "two", 3.5, "it's", '"', "%(id)s", "x" * 2000], {"who": "a b", "is": True}),
+    (["a@b.org", "null", -1, 1e100], {"a": "b", "n": 2}),
+    ([date(2026, 1, 1), Decimal("1.50")], {"when": datetime(2026, 1, 1, tzinfo=UTC)}),
+]
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "headers": {"headers": {"tenant": "a", "idempotency": {"v": 1, "key": "order_id=7"}}},
+    "headers": {"headers": {"tenant": "a", "sentry-trace": {"nested": ["ü"]}, "origin": "elsewhere"}},
+    "nested headers": {"headers": {"headers": {"a": 1, "idempotency": {"v": 1, "key": "order_id=7"}}}},
     "priority": {"priority": 6},
     "another queue": {"queue": "{queue}.other"},
     "eta": {"eta": "2099-01-01T00:00:00+00:00"},
@@ -81,10 +94,10 @@ def named(value: Any, queue: str) -> Any:
 def messages(post: Post, options: dict[str, Any]) -> list[Message]:
     """Three calls: what is remembered of the first serves the others."""
     own = {name: named(value, post.queue) for name, value in options.items()}
-    arguments = [([7], {}), (["ü", [[[1]]]], {"amount": "1.5"}), ([], {"order_id": None})]
+    own["headers"] = {"idempotency": {"v": 1, "key": "order_id=7"}, **own.get("headers", {})}
     return [
         Message.as_stamped(NAME, args, kwargs, {"origin": "somebody", "task_id": f"id-{number}", **own})
-        for number, (args, kwargs) in enumerate(arguments)
+        for number, (args, kwargs) in enumerate(ARGUMENTS)
     ]
 
 

@@ -145,7 +145,7 @@ def test_without_anybody_to_name_a_duplicate_is_an_error(
 ) -> None:
     """The other transaction that holds the key is not seen; submit says so and does not raise."""
     monkeypatch.setattr(f"{type(get_store()).__module__}.PostgresStore.reserve_new", lambda *_, **__: None)
-    monkeypatch.setattr("django_idempotent_tasks.ledger.ledger.LONGEST_HOLD", 0.0)
+    monkeypatch.setattr("django_idempotent_tasks.ledger.reserving.LONGEST_HOLD", 0.0)
     task = post.task(pay, on_duplicate=on_duplicate)
     with pytest.raises(DuplicateTask) as caught:
         task.delay(7)

@@ -242,7 +242,7 @@ def test_a_far_call_that_finds_an_abandoned_key_waits_in_the_ledger(post: Post, 
 def test_of_two_open_transactions_that_find_an_abandoned_key_one_has_it(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.ledger.ledger.LONGEST_HOLD", 0.0)
+    monkeypatch.setattr("django_idempotent_tasks.ledger.reserving.LONGEST_HOLD", 0.0)
     charge = post.task()
     charge.delay(7)
     post.arrived()

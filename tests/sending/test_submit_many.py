@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import transaction
@@ -41,6 +42,21 @@ def test_each_call_is_accepted_and_goes_out_after_the_commit(post: Post) -> None
     assert [message["id"] for message in messages] == [each.result.id for each in submissions]
     assert {message["idempotency"]["reserved"] for message in messages} == {True}
     assert [each.key for each in submissions] == ["order_id=3", "order_id=1", "order_id=2"]
+
+
+def test_texts_that_a_database_could_take_for_its_own_words_are_kept(post: Post) -> None:
+    charge = post.task(key=lambda _: "unused")
+    odd = ["NULL", 'a"b', "a\\b", "{1,2}", "a,b", "%s", "'", "\x1e", "\\x1f"]
+    given = [{"args": [1], "idempotency_key": text, "scope": text, "task_id": text} for text in odd]
+    assert all(each.created for each in charge.submit_many(given))
+    rows = IdempotencyKey.objects.values_list("scope", "task_id", "key_text")
+    assert set(rows) == {(text, text, text.replace("\x1e", "\ufffd")) for text in odd}
+
+
+def test_each_call_gets_a_task_id_as_celery_makes_them(post: Post) -> None:
+    ids = [each.result.id for each in post.task().submit_many(calls(*range(250)))]
+    assert len(set(ids)) == 250
+    assert {(str(UUID(each)) == each, UUID(each).version) for each in ids} == {(True, 4)}
 
 
 def test_what_arrives_is_run_once_and_answered_by_its_result(post: Post) -> None:

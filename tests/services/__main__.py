@@ -1,6 +1,6 @@
 """Finds what runs on this machine, runs the tests that need it, and says what it leaves out.
 
-Also the tests with libraries that only they need, the extra ``interop``.
+Also the tests with libraries that only they need, the extras ``interop`` and ``deploy``.
 
 ``MYSQL_URL``, ``RABBITMQ_URL`` and ``POSTGRESQL_URL`` name MariaDB (or MySQL), RabbitMQ and a PostgreSQL of
 another version than the tests' own; else they are looked for at their ports. A service that is missing is
@@ -25,7 +25,7 @@ import psycopg
 from kombu import Connection
 
 from example_project.servers import start_postgres
-from tests.support.ledger.pgbouncer import find_pgbouncer, start_pgbouncer
+from example_project.servers.pgbouncer import find_pgbouncer, start_pgbouncer
 
 MYSQL = "mysql://root@127.0.0.1:3306/idem"
 RABBITMQ = "amqp://guest:guest@127.0.0.1:5672//"
@@ -34,12 +34,17 @@ POSTGRESQL = "postgresql://{user}@127.0.0.1:5432/postgres"
 
 MYSQL_TESTS = (
     "tests/ledger/stores/test_mysql.py",
+    "tests/races/test_mysql_batches.py",
     "tests/races/test_mysql_claimers.py",
     "tests/races/test_mysql_decisions.py",
     "tests/races/test_mysql_many.py",
     "tests/races/test_mysql_meetings.py",
     "tests/results/test_meetings.py",
     "tests/results/test_troubles.py",
+    "tests/operations/test_batch_counts.py",
+    "tests/operations/test_batch_decisions.py",
+    "tests/management/test_batches_command.py",
+    "tests/management/test_command_erase.py",
     "tests/management/test_dead_letters_decided.py",
     "tests/management/test_dead_letters_list.py",
     "tests/management/test_dead_letters_many.py",
@@ -82,15 +87,20 @@ POOLED_TESTS = (
 PGBOUNCER_TESTS = ("tests/services/pgbouncer",)
 
 #: With libraries that stamp what Celery sends, each by a module of it.
-INTEROP_TESTS = ("tests/services/interop",)
+INTEROP_TESTS = ("tests/services/interop", "tests/drf")
 INSTRUMENTS = (
     "django_guid",
+    "drf_spectacular",
     "django_structlog",
     "django_tenants",
     "opentelemetry",
     "sentry_sdk",
     "tenant_schemas_celery",
 )
+
+#: With what reads the files of deploy/.
+DEPLOY_TESTS = ("tests/project/deploy/test_tools.py",)
+READERS = ("check_jsonschema", "kubernetes_validate")
 
 #: Of pytest, where it has found no test.
 NONE_CHOSEN = 5
@@ -230,35 +240,37 @@ def run_beat(words: list[str]) -> int:
     return run(BEAT_TESTS, words, DATABASE_URL=url, MYSQL_URL="")
 
 
-def has_instruments() -> bool:
-    """Whether the extra ``interop`` is there, or can be installed."""
-    if all(importlib.util.find_spec(name) for name in INSTRUMENTS):
+def has_extra(name: str, modules: Sequence[str]) -> bool:
+    """Whether an extra is there, by what it brings, or can be installed."""
+    if all(map(importlib.util.find_spec, modules)):
         return True
-    say("installing the extra interop")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-qq",
-        "--disable-pip-version-check",
-        "-e",
-        ".[interop]",
-    ]
+    say(f"installing the extra {name}")
+    quietly = ("-qq", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", "install", *quietly, "-e", f".[{name}]"]
     return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def run_interop(words: list[str]) -> int:
     """Run what shows that the stamps of other libraries reach a worker."""
-    if not has_instruments():
+    if not has_extra("interop", INSTRUMENTS):
         say("SKIPPED tenant-schemas-celery, Sentry, OpenTelemetry, structlog, django-guid: not installable")
         return 0
     return run(INTEROP_TESTS, words)
 
 
+def run_deploy(words: list[str]) -> int:
+    """Let the programs that read the files of deploy/ read them."""
+    if not has_extra("deploy", READERS):
+        say("SKIPPED the schemas of Kubernetes and Compose: not installable")
+    return run(DEPLOY_TESTS, words)
+
+
+PARTS = (run_services, run_beat, run_pooled, run_postgresql, run_interop, run_deploy)
+
+
 def main(words: list[str]) -> int:
     """Run what can be run; the worst of pytest's exit codes."""
-    return max(part(words) for part in (run_services, run_beat, run_pooled, run_postgresql, run_interop))
+    return max(part(words) for part in PARTS)
 
 
 if __name__ == "__main__":

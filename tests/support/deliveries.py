@@ -12,13 +12,13 @@ from django.db.backends.signals import connection_created
 
 from django_idempotent_tasks.running import altered
 from django_idempotent_tasks.worker import hooks
-from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite
 from tests.support.till import Counter, Till
 
 if TYPE_CHECKING:
     from pytest_django import Settings
 
-__all__ = ["careless_sqlite", "emptied_by_delete"]
+__all__ = ["careless_sqlite"]
 
 ALIASES = ["default", "sqlite"]
 #: Those whose tables are emptied after each test.

@@ -41,8 +41,8 @@ INSTALLED_APPS = [
     "example_project.payments",
     "example_project.books",
     "example_project.study_plans",
+    "example_project.registrations",
     *(["django_celery_beat"] if importlib.util.find_spec("django_celery_beat") else []),
-    "tests.docs.shop",
     *(["tests.sample"] if importlib.util.find_spec("tests.sample") else []),
 ]
 
@@ -79,6 +79,25 @@ TEMPLATES = [
         },
     },
 ]
+
+#: Read by Django 6.0, and by the package django-tasks.
+TASKS = {
+    "default": {
+        "BACKEND": "django_idempotent_tasks.backend.CeleryBackend",
+        "QUEUES": ["default", "mail"],
+        "OPTIONS": {"CELERY_APP": "tests.sample.celery.app"},
+    },
+}
+
+REST_FRAMEWORK: dict[str, list[str] | str] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tests.drf.tokens.TokenOfName",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+}
+
+if importlib.util.find_spec("drf_spectacular"):
+    REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] = "drf_spectacular.openapi.AutoSchema"
 
 ROOT_URLCONF = "tests.support.urls"
 

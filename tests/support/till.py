@@ -65,6 +65,9 @@ class Till(Celery):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, set_as_current=False, broker="memory://", backend="disabled://")
+        # The variable CELERY_BROKER_URL goes before broker=: all processes of the tests share that server,
+        # and a sweeper leaves a queue alone in which others have left messages.
+        self.conf.update(broker_read_url="memory://", broker_write_url="memory://")
         self.sent: list[Sent] = []
         self._numbers = count(1)
         #: Raised instead of sending, when set.

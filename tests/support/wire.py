@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kombu import Producer
+
+from django_idempotent_tasks.messages.places import place
+
 #: Headers of Celery's protocol that are an option of the same name.
 _SAME = ("eta", "expires", "retries", "root_id", "parent_id")
 _NOT_OF_THE_USER = {*_SAME, "lang", "task", "id", "shadow", "group", "group_index", "timelimit", "argsrepr"}
@@ -25,7 +29,12 @@ class Wire:
         yield
 
     def publish(self, body: Any, *, headers: dict[str, Any], **_sending: Any) -> None:
-        """Tell of one message: name, arguments and options."""
+        """Tell of one message: name, arguments and options.
+
+        Not of one with places in it, which shows the form of its kind and would reach no broker either.
+        """
+        if headers["id"] == place("id"):
+            return
         args, kwargs, _embedded = body
         options = {name: headers[name] for name in _SAME if headers[name] is not None}
         options["task_id"] = headers["id"]
@@ -34,5 +43,6 @@ class Wire:
 
 
 def is_stamped(options: dict[str, Any]) -> bool:
-    """Whether the call is only stamped now, and published later."""
-    return options.get("producer") is not None
+    """Whether the call is only stamped now, by a producer of ours, and published later by one of kombu's."""
+    producer = options.get("producer")
+    return producer is not None and not isinstance(producer, Producer)

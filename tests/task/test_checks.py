@@ -164,6 +164,14 @@ def test_a_bad_setting_is_e002(settings: Any) -> None:
     assert "Did you mean 'LEASE'?" in _found()["django_idempotent_tasks.E002"]
 
 
+@pytest.mark.parametrize("name", ["IDEMPOTENCY_TASKS", "IDEMPOTENT_TASK", "DJANGO_IDEMPOTENT_TASKS"])
+def test_settings_under_a_name_that_nothing_reads_are_e002(settings: Any, name: str) -> None:
+    setattr(settings, name, {"LEASE": 5})
+    assert f"The settings have {name}, which" in _found()["django_idempotent_tasks.E002"]
+    setattr(settings, name, "no dict")
+    assert "django_idempotent_tasks.E002" not in _found()
+
+
 def test_a_ledger_without_autocommit_is_e002_and_keeps_a_worker_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

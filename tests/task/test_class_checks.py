@@ -194,6 +194,19 @@ def test_what_another_package_s_class_left_on_a_guarded_task_is_told_of(declare:
     assert "docs/migrating.md" in str(warning.hint)
 
 
+def test_a_lease_on_an_atomic_task_does_nothing_and_is_told_of(declare: Any) -> None:
+    declare(IdempotentTask, key="order", mode="atomic", lease=30)
+    (warning,) = found("W011")
+    assert "shop.charge is atomic and sets 'lease'" in warning.msg
+    assert "time_limit=" in str(warning.hint)
+
+
+def test_a_lease_for_every_task_is_not_meant_for_an_atomic_one(declare: Any, app: Celery) -> None:
+    app.conf.task_annotations = {"*": {"lease": 60}}
+    declare(IdempotentTask, key="order", mode="atomic")
+    assert found("W011") == []
+
+
 def test_a_task_of_another_package_keeps_its_options(declare: Any) -> None:
     declare(once={"graceful": True})
     assert found("W009") == []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import Celery
 
 from django_idempotent_tasks import TASK_ID, ConfigurationError, IdempotentTask
 from django_idempotent_tasks.identity.rules import ALL_ARGUMENTS
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 
 @pytest.fixture
@@ -24,12 +27,21 @@ def found(app: Any, name: str) -> Any:
     return app.tasks[name]
 
 
-def declare(app: Celery, **options: Any) -> Any:
+def declare(app: Celery, name: str = "shop.charge", **options: Any) -> Any:
     def charge(order_id: int, amount: str = "0") -> str:
         return f"{order_id} {amount}"
 
-    decorate: Any = app.task(base=IdempotentTask, shared=False, name="shop.charge", **options)
+    decorate: Any = app.task(base=IdempotentTask, shared=False, name=name, **options)
     return found(app, decorate(charge).name)
+
+
+def test_an_earlier_name_that_another_task_has_is_refused(app: Celery) -> None:
+    @app.task(shared=False, name="shop.pay")
+    def pay() -> None: ...
+
+    assert found(app, "shop.pay").name == "shop.pay"
+    with pytest.raises(ConfigurationError, match="'shop\\.pay', which is the name of another task"):
+        declare(app, aliases=("shop.pay",)).delay(7)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +50,9 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"key": "ordr_id"}, "it has: order_id, amount"),
         ({"key": ("order_id", "nope")}, "it has: order_id, amount"),
         ({"key": 7}, "must name arguments"),
+        ({"aliases": "shop.pay"}, "a tuple of the task's earlier names, the oldest first"),
+        ({"aliases": ("shop.charge",)}, "a tuple of the task's earlier names"),
+        ({"aliases": ("shop.pay",), "on_duplicate": "follow_up"}, "keep the old name"),
         ({"key": frozenset({"order_id"})}, "must name arguments"),
         ({"scope": "order_id", "sensitive": ("order_id",)}, "is stored and shown"),
         ({"scope": "tenant"}, "it has: order_id, amount"),
@@ -50,6 +65,22 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"retention": -1}, "between 0 s and"),
         ({"retention": timedelta(days=400_000)}, "between 0 s and"),
         ({"on_duplicate": "ignore"}, "'skip', 'replay', 'raise'"),
+        ({"on_duplicate": "follow_up", "keep": "newest"}, "'last', 'first'"),
+        ({"on_duplicate": "follow_up", "mode": "atomic"}, "mode='leased'"),
+        ({"on_duplicate": "follow_up", "sensitive": ("amount",)}, "pass an id instead"),
+        ({"on_duplicate": "follow_up", "at_most_once": True}, "on_duplicate='follow_up' would run again"),
+        ({"on_duplicate": "follow_up", "retention": 60}, "leave it out"),
+        ({"on_duplicate": "follow_up", "retention": 0}, "leave it out"),
+        ({"keep": "last"}, "only with on_duplicate='follow_up'"),
+        ({"debounce": 30, "reserve": True}, "only with on_duplicate='follow_up'"),
+        ({"debounce_max": 30}, "only with on_duplicate='follow_up'"),
+        ({"on_duplicate": "follow_up", "debounce": 30}, "add reserve=True"),
+        ({"on_duplicate": "follow_up", "reserve": True, "debounce": -1}, "between 0 s and"),
+        ({"on_duplicate": "follow_up", "reserve": True, "debounce_max": 30}, "only with 'debounce'"),
+        (
+            {"on_duplicate": "follow_up", "reserve": True, "debounce": 30, "debounce_max": 29},
+            "at least 'debounce', 30 s",
+        ),
         ({"on_failed": "retry"}, "'rerun', 'block'"),
         ({"on_store_down": "skip"}, "'retry', 'raise'"),
         ({"store_result": 1}, "True or False"),
@@ -63,12 +94,22 @@ def declare(app: Celery, **options: Any) -> Any:
         ({"reserve": "yes"}, "True or False"),
         ({"reserve": True, "sensitive": ("order_id",)}, "pass an id instead"),
         ({"at_most_once": True, "mode": "atomic"}, "mode='leased'"),
+        ({"enforce": False, "reserve": True}, "leave it out until the task is enforced"),
+        ({"enforce": False, "on_duplicate": "follow_up"}, "leave it out until the task is enforced"),
+        ({"enforce": "no"}, "True or False"),
+        ({"enforced": False}, "Did you mean 'enforce'?"),
+        ({"shadow_mode": True}, "Did you mean enforce=False?"),
         ({"retentoin": 5}, "Did you mean 'retention'?"),
         ({"on_duplicates": "raise"}, "Did you mean 'on_duplicate'?"),
         ({"leese": 5}, "Did you mean 'lease'?"),
         ({"idempotency_key": "order_id"}, "Did you mean 'key'?"),
         ({"permanent_exceptions": (ValueError,)}, "Did you mean 'permanent_errors'?"),
         ({"transient_exceptions": (ValueError,)}, "Did you mean 'transient_errors'?"),
+        ({"ttl": 60}, "Did you mean 'retention', how long a finished key refuses duplicates, or 'lease'"),
+        ({"atomic": True}, "Did you mean mode='atomic'?"),
+        ({"idempotencykey": "order_id"}, "Did you mean 'key'?"),
+        ({"idempotency_scope": "order_id"}, "Did you mean 'scope'?"),
+        ({"transient_err": (ValueError,)}, "Did you mean 'transient_errors'?"),
     ],
     ids=str,
 )
@@ -84,6 +125,16 @@ def test_a_bad_option_names_its_remedy_at_every_send_and_call(
     for call in (task, lambda order_id: task.apply((order_id,)).get()):
         with pytest.raises(ConfigurationError, match=r"shop\.charge"):
             call(7)
+
+
+@pytest.mark.parametrize("word", ["idempotencykey", "idempotent_key", "IdempotencyKey", "key"])
+def test_a_key_given_by_a_wrong_word_is_refused_and_not_sent_as_a_property(app: Celery, word: str) -> None:
+    task = declare(app)
+    for call in (task.apply_async, task.submit):
+        with pytest.raises(ConfigurationError, match=f"'{word}'. Did you mean 'idempotency_key'?"):
+            call((7,), **{word: "evt_1"})
+    app.conf.task_always_eager = False
+    task.apply_async((7,), stamped_headers=["key"], key="a stamp of the project")
 
 
 def test_a_name_that_the_ledger_cannot_hold_is_refused(app: Celery) -> None:
@@ -197,3 +248,28 @@ def test_a_guarded_task_acknowledges_late(app: Celery) -> None:
     task = declare(app)
     assert task.acks_late
     assert task.reject_on_worker_lost
+
+
+def test_follow_ups_keep_the_last_call_and_imply_a_retention_of_nothing(app: Celery) -> None:
+    policy = declare(app, on_duplicate="follow_up").idempotency_policy
+    assert (policy.follows, policy.keep, policy.retention, policy.debounce) == (True, "last", 0, 0)
+    assert policy.key_rules.fingerprint is None
+
+
+@pytest.mark.parametrize(("stated", "most"), [({}, 300), ({"debounce_max": 45}, 45)])
+def test_a_debounced_call_is_put_off_for_ten_times_as_long_unless_it_is_said(
+    app: Celery, stated: Any, most: int
+) -> None:
+    wait = timedelta(seconds=30)
+    policy = declare(app, on_duplicate="follow_up", reserve=True, debounce=wait, **stated).idempotency_policy
+    assert (policy.debounce, policy.debounce_max) == (30, most)
+
+
+def test_the_setting_puts_tasks_in_shadow_mode_that_say_nothing(app: Celery, settings: Settings) -> None:
+    settings.IDEMPOTENT_TASKS = {"ENFORCE": False}
+    silent = declare(app)
+    assert (silent.idempotency_observed, silent.idempotency_guarded, silent.acks_late) == (True, False, False)
+    spoken = declare(app, enforce=True, reserve=True, name="shop.spoken")
+    assert (spoken.idempotency_observed, spoken.idempotency_guarded, spoken.acks_late) == (False, True, True)
+    reserving = declare(app, reserve=True, name="shop.reserving")
+    assert "say enforce=True" in str(reserving.idempotency_error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django_idempotent_tasks import ConfigurationError
 from django_idempotent_tasks.conf import settings as read_settings
 from django_idempotent_tasks.conf.project import Settings, hmac_key, parse
+from tests.support.ledger.policies import POLICY
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,7 @@ from django_idempotent_tasks.conf.project import Settings, hmac_key, parse
         ({"DATABASE": "nowhere"}, "an alias in DATABASES"),
         ({"SWEEPER": "on"}, "'thread', 'off'"),
         ({"KEEP_CONNECTIONS": "yes"}, "True or False"),
+        ({"CLAIM_DURABILITY": "slow"}, "'durable', 'fast'"),
         ({"MAX_CRASHES": 0}, "at least 1"),
         ({"MAX_PAYLOAD": -1}, "at least 0"),
         ({"HMAC_KEY": "too short"}, "at least 16 characters"),
@@ -51,6 +54,15 @@ def test_overridden_settings_are_read_again(settings: Any) -> None:
     assert read_settings().lease == 9
     settings.IDEMPOTENT_TASKS = {}
     assert read_settings().lease == 60
+
+
+@pytest.mark.parametrize(("given", "is_durable"), [({}, True), ({"CLAIM_DURABILITY": "fast"}, False)])
+def test_claims_wait_for_the_disk_unless_told_otherwise_and_those_of_follow_ups_always(
+    settings: Any, given: dict[str, str], *, is_durable: bool
+) -> None:
+    settings.IDEMPOTENT_TASKS = given
+    assert POLICY.claims_durably is is_durable
+    assert replace(POLICY, on_duplicate="follow_up").claims_durably
 
 
 def test_the_key_of_digests_outlives_a_rotation_of_the_secret_key(settings: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from celery import current_app
 from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -14,44 +13,17 @@ from django.utils.translation import gettext_lazy
 from ...ledger.encoding import given_json
 from ...models import DEAD, IdempotencyKey
 from ...operations import dead_letters
-from ...operations.dead_letters import Arguments, Decision
+from ...operations.dead_letters import Decision
 from ...states import State
 from ..permissions import has
+from ..words.cells import state_cell
 from ..words.ledger import alias, store
 from ..words.visible import error_of
-from ..words.wording import category_word, shown, state_word
+from ..words.wording import category_word, shown
+from .arguments import form_of_redrive
 from .audit import who
 from .question import Question, ReasonForm
 from .row import RowAction
-
-
-class RedriveForm(ReasonForm):
-    """The reason for a redrive, and other ``arguments`` for the call, as JSON."""
-
-    arguments = forms.CharField(
-        label=gettext_lazy("Other arguments"),
-        required=False,
-        strip=False,
-        help_text=gettext_lazy('Empty: those of the call. Else JSON: {"args": [...], "kwargs": {...}}'),
-        widget=forms.Textarea(attrs={"rows": 4, "cols": 60}),
-    )
-    field_order = ("seen", "arguments", "reason")
-
-    def clean_arguments(self) -> Arguments | None:
-        """The arguments that replace those of the call; None where nothing was typed."""
-        text = self.cleaned_data["arguments"]
-        return parsed_arguments(text) if text.strip() else None
-
-
-def parsed_arguments(text: str) -> Arguments:
-    """The arguments that a text says. Raises ValidationError for text that is not such JSON."""
-    found = _json(text)
-    shape = {name: type(value) for name, value in found.items()} if isinstance(found, dict) else None
-    if shape not in ({"args": list, "kwargs": dict}, {"args": list}, {"kwargs": dict}):
-        raise forms.ValidationError(
-            _('Write {"args": [...], "kwargs": {...}}; you may leave out one of the two.')
-        )
-    return found.get("args", []), found.get("kwargs", {})
 
 
 def _json(text: str) -> Any:
@@ -67,7 +39,9 @@ class ResolveForm(ReasonForm):
     result = forms.CharField(
         label=gettext_lazy("Result"),
         required=False,
-        help_text=gettext_lazy("JSON; empty for none. Other calls of the key get this result."),
+        help_text=gettext_lazy(
+            "Write JSON, or leave it empty for no result. Other calls of the key get this result."
+        ),
         widget=forms.Textarea(attrs={"rows": 4, "cols": 60}),
     )
     field_order = ("seen", "result", "reason")
@@ -101,7 +75,8 @@ class DecisionAction(RowAction):
     def facts(self, request: HttpRequest, row: IdempotencyKey) -> list[tuple[str, str]]:
         """The facts that tell which dead letter is asked about."""
         return [
-            (_("state"), state_word(row.state)),
+            (_("task"), shown(row.task)),
+            (_("state"), state_cell(row.state)),
             (_("category"), category_word(row.category)),
             (_("scope"), shown(row.scope)),
             (_("call"), shown(row.task_id)),
@@ -115,22 +90,21 @@ class Redrive(DecisionAction):
     slug = "redrive"
     label = gettext_lazy("Redrive")
     permissions = ("redrive_deadletter",)
-    form = RedriveForm
+    offer = gettext_lazy("redrive it (the same call runs again)")
 
     def fits(self, row: IdempotencyKey) -> bool:
         """A discarded dead letter can be redriven too."""
         return row.state in DEAD
 
-    def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:  # noqa: ARG002
-        form = RedriveForm(*args, **kwargs)
-        if not has(request, "edit_arguments"):
-            del form.fields["arguments"]
-        return form
+    def form_for(self, request: HttpRequest, row: Any, *args: Any, **kwargs: Any) -> ReasonForm:
+        return form_of_redrive(request, row, *args, **kwargs)
 
     def entry(self, form: ReasonForm) -> str:
-        if form.cleaned_data.get("arguments") is None:
+        if form.cleaned_data.get("edited") is None:
             return super().entry(form)
-        return _("Redrive with other arguments: %(reason)s") % {"reason": form.cleaned_data["reason"]}
+        names, reason = getattr(form, "changed_names", ""), form.cleaned_data["reason"]
+        which = f" ({names})" if names else ""
+        return _("Redrive with other arguments%(which)s: %(reason)s") % {"which": which, "reason": reason}
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
@@ -149,26 +123,12 @@ class Redrive(DecisionAction):
         return Question(title, _("Redrive it"), lines, self.facts(request, row), warnings)
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        edited = form.cleaned_data.get("arguments")
-        if edited is not None and (problem := _misfit_of(row.task, edited)):
-            form.add_error("arguments", problem)
-            return Decision(done=False, problem=problem)
+        edited = form.cleaned_data.get("edited")
         reason = form.cleaned_data["reason"]
         return dead_letters.redrive(store(), row, by=who(request), reason=reason, edited=edited)
 
     def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
         return _("Redriven: the key is pending, and the sweeper sends its call.")
-
-
-def _misfit_of(task: str, edited: Arguments) -> str:
-    policy = getattr(current_app.tasks.get(task), "idempotency_policy", None)
-    if policy is None:
-        return ""
-    try:
-        policy.key_rules.binder(*edited)
-    except TypeError as error:
-        return shown(error)
-    return ""
 
 
 class Discard(DecisionAction):
@@ -177,6 +137,8 @@ class Discard(DecisionAction):
     slug = "discard"
     label = gettext_lazy("Discard")
     permissions = ("discard_deadletter",)
+    is_grave = True
+    offer = gettext_lazy("discard it (nobody does the work)")
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [
@@ -200,6 +162,8 @@ class Resolve(DecisionAction):
     label = gettext_lazy("Mark as done")
     permissions = ("resolve_review",)
     form = ResolveForm
+    is_grave = True
+    offer = gettext_lazy("mark it as done (if its effects have happened)")
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [

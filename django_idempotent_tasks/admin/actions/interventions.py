@@ -1,4 +1,4 @@
-"""The actions on one key: release it from its holder, or cancel its call."""
+"""The actions on one key: release it from its holder, retry it now, or cancel its call."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ...conf import settings
 from ...ledger import orphans
 from ...models import IdempotencyKey
+from ...operations.batch_following import follow_soon
+from ...operations.cancel import cancel_key
 from ...operations.dead_letters import DONE, Decision, moved_on
 from ...operations.selection import NOT_IN_A_COLUMN
 from ...operations.sentences import lease, what_next
+from ...operations.workers import holder
 from ...states import LIVE, State
+from ..words.cells import near
 from ..words.ledger import now, store
 from ..words.wording import shown, state_word
 from .audit import who
@@ -32,6 +35,8 @@ class Release(RowAction):
     slug = "release"
     label = gettext_lazy("Release the key")
     permissions = ("release_key",)
+    is_grave = True
+    offer = gettext_lazy("release the key (its holder loses it)")
 
     def fits(self, row: IdempotencyKey) -> bool:
         return row.state == State.RUNNING
@@ -41,7 +46,7 @@ class Release(RowAction):
 
     def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         goal = (
-            _("The key moves to review, for its call is inside external(): you must find out what happened.")
+            _("The key moves to review, since its call is inside external(): find out what has happened.")
             if row.in_external
             else _("The key can be claimed at once, and the sweeper sends its call again if it is stored.")
         )
@@ -50,7 +55,7 @@ class Release(RowAction):
             goal,
         ]
         facts = [
-            (_("holder"), shown(row.owner)),
+            (_("holder"), holder(row, now(request)).text),
             (_("call"), shown(row.runner_task_id or row.task_id)),
             (_("lease"), lease(row, now(request))),
         ]
@@ -74,12 +79,62 @@ class Release(RowAction):
         return _("Released. %(next)s") % {"next": what_next(row, row.due_at or row.created_at)}
 
 
+class RetryNow(RowAction):
+    """Makes a waiting RETRY due now; the sweeper sends its message at once."""
+
+    slug = "retry_now"
+    label = gettext_lazy("Retry now")
+    permissions = ("retry_key",)
+    offer = gettext_lazy("retry it now (instead of waiting)")
+
+    def fits(self, row: IdempotencyKey) -> bool:
+        return row.state == State.RETRY and row.message is not None
+
+    def unfit(self, row: IdempotencyKey) -> str:
+        if row.state == State.RETRY:
+            return _("Its message is not stored: only the copy that is on its way can run it.")
+        return _("No retry waits: the key is %(state)s.") % {"state": state_word(row.state)}
+
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
+        lines = [
+            _("A worker may claim the key at once, and the sweeper sends its message within seconds."),
+            _("Attempts stay counted. After the next failure the call waits as long as it would have."),
+        ]
+        facts = [
+            (_("task"), shown(row.task)),
+            (_("call"), shown(row.task_id)),
+            (_("attempts so far"), str(row.attempts)),
+            (_("would be retried"), near(row.open_at, now(request))),
+        ]
+        title = _("Retry %(key)s now?") % {"key": shown(row)}
+        return Question(title, _("Retry it now"), lines, facts)
+
+    def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
+        if not store().retry_now(row.digest, token=row.token):
+            return moved_on(store(), row)
+        reason = shown(form.cleaned_data["reason"])
+        logger.warning(
+            "%s had %s %s retried now, token %d: %s",
+            who(request),
+            shown(row.task),
+            row.digest,
+            row.token,
+            reason,
+        )
+        return DONE
+
+    def done(self, row: IdempotencyKey) -> str:  # noqa: ARG002
+        return _("It is due now: the sweeper sends its message within seconds.")
+
+
 class Cancel(RowAction):
     """Ends a live call as CANCELLED; a finished call stays as it is."""
 
     slug = "cancel"
     label = gettext_lazy("Cancel the call")
     permissions = ("cancel_key",)
+    is_grave = True
+    offer = gettext_lazy("cancel the call (no worker runs it)")
 
     def fits(self, row: IdempotencyKey) -> bool:
         return row.state in LIVE
@@ -87,11 +142,13 @@ class Cancel(RowAction):
     def unfit(self, row: IdempotencyKey) -> str:
         return _("Nothing to cancel: the key is %(state)s.") % {"state": state_word(row.state)}
 
-    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:  # noqa: ARG002
+    def question(self, request: HttpRequest, row: IdempotencyKey) -> Question:
         lines = [_("No worker runs a copy of this call any more; a new call may claim the key.")]
         if row.state == State.RUNNING:
             lines.append(_("The body that runs is not stopped, but the ledger refuses its completion."))
         facts = [(_("state"), state_word(row.state)), (_("call"), shown(row.task_id))]
+        if row.state == State.RUNNING:
+            facts.append((_("holder"), holder(row, now(request)).text))
         title = _("Cancel %(key)s?") % {"key": shown(row)}
         return Question(title, _("Cancel the call"), lines, facts, is_grave=True)
 
@@ -104,14 +161,14 @@ class Cancel(RowAction):
         except RecursionError:
             row.task_id = None
         if not isinstance(row.task_id, str) or NOT_IN_A_COLUMN.search(row.task_id):
-            msg = "A form has a task id that no row has."
+            msg = "No row has the task id of this form."
             raise ValueError(msg)
         return row
 
     def carry_out(self, request: HttpRequest, row: IdempotencyKey, form: ReasonForm) -> Decision:
-        window = settings().redelivery_window
-        if not store().cancel(row.digest, window=window, task_id=row.task_id):
+        if not cancel_key(store(), row):
             return self._not_cancelled(row)
+        follow_soon(store(), row.digest)
         reason = shown(form.cleaned_data["reason"])
         logger.warning("%s cancelled %s %s: %s", who(request), shown(row.task), row.digest, reason)
         return DONE

@@ -25,7 +25,7 @@ from ..words.ledger import alias
 from ..words.wording import shown
 from .audit import note, who
 from .decisions import DecisionAction, Discard, Redrive
-from .matching import allowed, count, problems, selection_of
+from .matching import allowed, count, problems, selection_of, told
 from .question import Question, ReasonForm, ask, no_such
 from .row import number_of
 
@@ -52,7 +52,7 @@ class MatchingForm(ReasonForm):
         required=False,
         min_value=1,
         max_value=redrives.FASTEST,
-        help_text=gettext_lazy("At most so many keys a second; empty for no limit."),
+        help_text=gettext_lazy("The redrive sends at most this many keys a second; empty: no limit."),
     )
     field_order = ("seen", "rate", "reason")
 
@@ -90,7 +90,8 @@ def ask_picked(admin: Any, request: HttpRequest, verb: Verb, rows: list[Idempote
     """Ask about picked rows."""
     seen = " ".join(f"{row.digest.hex}:{row.token}" for row in rows)
     form = ManyForm(initial={"seen": seen})
-    return _ask(admin, request, verb, form, len(rows), PICKED_WORD, _problems_of(verb, rows))
+    which = Selection(digests=tuple(row.digest for row in rows))
+    return _ask(admin, request, verb, form, len(rows), which, _problems_of(verb, rows))
 
 
 def matching(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
@@ -110,8 +111,7 @@ def matching(admin: Any, request: HttpRequest, verb: Verb) -> HttpResponse:
         return _too_many(admin, request, number)
     form = MatchingForm(initial={"seen": selection.encode()})
     warnings = problems(selection) if verb.is_redrive else []
-    words = shown(selection.words())
-    return _ask(admin, request, verb, form, number, words, warnings, is_bound=is_bound)
+    return _ask(admin, request, verb, form, number, selection, warnings, is_bound=is_bound)
 
 
 def _too_many(admin: Any, request: HttpRequest, number: int) -> HttpResponse:
@@ -129,37 +129,35 @@ def _ask(
     verb: Verb,
     form: forms.Form,
     number: int,
-    words: Any,
+    which: Selection,
     warnings: list[str],
     *,
     is_bound: bool = False,
 ) -> HttpResponse:
+    is_picked = isinstance(form, ManyForm)
+    words = str(PICKED_WORD) if is_picked else shown(which.words())
     many = ngettext("%(count)s dead letter", "%(count)s dead letters", number) % {"count": f"{number:,}"}
     if is_bound:
         many = _("more than %(count)s") % {"count": many}
     title = _("%(verb)s %(many)s?") % {"verb": verb.action.label, "many": many}
     if not verb.is_redrive:
         form.fields.pop("rate", None)
-    lines = _lines(verb, words)
-    question = Question(
-        title,
-        f"{verb.action.label}",
-        lines,
-        [(_("which"), words), (_("how many"), many)],
-        warnings,
-        is_grave=not verb.is_redrive,
-    )
+    facts = [(_("which"), words), (_("how many"), many), (_("of these"), told(which))]
+    lines = _lines(verb, is_picked=is_picked)
+    question = Question(title, f"{verb.action.label}", lines, facts, warnings, is_grave=not verb.is_redrive)
     name = f"admin:django_idempotent_tasks_deadletter_{verb.slug}_many"
     query = request.GET.urlencode()
     target = reverse(name, current_app=admin.admin_site.name) + (f"?{query}" if query else "")
     return ask(admin, request, question, form, back=_list(admin, request), target=target)
 
 
-def _lines(verb: Verb, words: Any) -> list[str]:
+def _lines(verb: Verb, *, is_picked: bool) -> list[str]:
     if not verb.is_redrive:
-        return [_("They leave the list and are not run; their records stay. What moved on is left alone.")]
-    lines = [_("The same calls run again, under their keys. What has moved on meanwhile is left alone.")]
-    if words != PICKED_WORD:
+        return [
+            _("They leave the list and do not run; their records stay. Those that moved on are left alone.")
+        ]
+    lines = [_("The same calls run again, under their keys. Those that have moved on are left alone.")]
+    if not is_picked:
         lines.append(
             _(
                 "The sweeper redrives them; you can watch and stop it. Calls that fail from now on are not"
@@ -185,11 +183,11 @@ def _ask_again(
     admin: Any, request: HttpRequest, verb: Verb, form: forms.Form, selection: Selection | None
 ) -> HttpResponse:
     if selection is None:
-        number = len(_tokens(str(request.POST.get("seen", ""))))
-        return _ask(admin, request, verb, form, number, PICKED_WORD, [])
+        picked = Selection(digests=tuple(_tokens(str(request.POST.get("seen", "")))))
+        return _ask(admin, request, verb, form, len(picked.digests or ()), picked, [])
     if (selection := allowed(request, selection, verb.permission)) is None:
         raise PermissionDenied
-    return _ask(admin, request, verb, form, count(selection)[0], shown(selection.words()), [])
+    return _ask(admin, request, verb, form, count(selection)[0], selection, [])
 
 
 def _decide_matching(admin: Any, request: HttpRequest, verb: Verb, form: ReasonForm) -> HttpResponse:
@@ -267,7 +265,10 @@ def _decide(
         messages.warning(request, problem)
     if gone or len(refused) > LISTED:
         left = gone + max(len(refused) - LISTED, 0)
-        messages.warning(request, _("%(left)s others were not done: pruned, or moved on.") % {"left": left})
+        messages.warning(
+            request,
+            _("%(left)s others were left alone: they were pruned, or have moved on.") % {"left": left},
+        )
     return _back(admin, request)
 
 

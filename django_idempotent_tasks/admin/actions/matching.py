@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from ...models import DEAD
+from ...models import DEAD, FailedJob
 from ...operations import dead_letters
 from ...operations.selection import NOT_IN_A_COLUMN, Selection
-from ...states import Category, State
+from ...states import EXPECTED_FROM, Category, State
 from ..lists.filters import AGES, age_of
-from ..lists.finding import MOST, digests_of
-from ..lists.waiting import selected
+from ..lists.waiting import searched, selected
 from ..lists.window import number
 from ..permissions import has
 from ..words.ledger import alias, now
@@ -23,6 +23,8 @@ from ..words.wording import shown
 
 #: How many dead letters one count reads.
 BOUND = 100_000
+#: How many dead letters are told apart by task and error, and how many kinds a question names.
+COUNTED, KINDS = 1000, 5
 #: How many dead letters are checked for reasons to fail again.
 SAMPLE = 20
 
@@ -30,6 +32,14 @@ SAMPLE = 20
 def is_of_discarded(request: HttpRequest) -> bool:
     """Whether the list shows discarded dead letters."""
     return request.GET.get("discarded") == "1"
+
+
+def is_of_expected(request: HttpRequest) -> bool:
+    """Whether the list shows expected ends: by their category, or by a signature of theirs."""
+    given = request.GET
+    return given.get("category") == str(Category.EXPECTED.value) or given.get("signature", "").startswith(
+        EXPECTED_FROM
+    )
 
 
 def selection_of(request: HttpRequest) -> Selection:
@@ -71,9 +81,7 @@ def _searched(request: HttpRequest) -> tuple[Any, ...] | None:
     term = request.GET.get("q", "")
     if not term.strip():
         return None
-    return tuple(digests_of(term, task=request.GET.get("task"), scope=request.GET.get("scope") or None))[
-        :MOST
-    ]
+    return tuple(searched(request, term))
 
 
 def allowed(request: HttpRequest, selection: Selection, permission: str) -> Selection | None:
@@ -89,6 +97,24 @@ def count(selection: Selection) -> tuple[int, bool]:
     """How many match now, and whether more match than were counted."""
     found = number(selected(selection), BOUND + 1)
     return min(found, BOUND), found > BOUND
+
+
+def told(selection: Selection) -> str:
+    """The most frequent tasks and errors among the first ``COUNTED`` that match, with their counts."""
+    rows = list(selected(selection).values_list("task", "signature")[: COUNTED + 1])
+    counts = Counter(rows[:COUNTED])
+    lines = [
+        f"{number:,} × {shown(task)}: {shown(_error_of(signature))}"
+        for (task, signature), number in counts.most_common(KINDS)
+    ]
+    more = [_("and others")] if len(counts) > KINDS or len(rows) > COUNTED else []
+    return "; ".join([*lines, *more])
+
+
+def _error_of(signature: str | None) -> str:
+    """The class of the last error of a signature; the signature where that was pruned."""
+    jobs = FailedJob.objects.using(alias()).filter(signature=signature).order_by("-at")
+    return str(next(iter(jobs.values_list("error", flat=True)[:1]), signature))
 
 
 def problems(selection: Selection) -> list[str]:

@@ -36,6 +36,17 @@ class ReasonForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "cols": 60}),
     )
 
+    @property
+    def argument_fields(self) -> list[forms.BoundField]:
+        """The fields of the call's arguments, which the page shows as a group."""
+        return []
+
+    @property
+    def other_fields(self) -> list[forms.BoundField]:
+        """The visible fields beside them."""
+        arguments = {each.name for each in self.argument_fields}
+        return [each for each in self.visible_fields() if each.name not in arguments]
+
 
 def ask(
     admin: Any, request: HttpRequest, question: Question, form: forms.Form, *, back: str, target: str = ""

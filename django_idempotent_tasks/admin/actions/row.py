@@ -33,6 +33,10 @@ class RowAction(ABC):
     #: Codenames of permissions of this app; a person needs all of them.
     permissions: tuple[str, ...]
     form: type[ReasonForm] = ReasonForm
+    #: Whether it loses something or may do something twice: its button looks so.
+    is_grave = False
+    #: What the row's page offers, after "You can".
+    offer: Any = ""
 
     def is_allowed(self, request: HttpRequest, row: Any) -> bool:  # noqa: ARG002
         """Whether this person may act on this row."""
@@ -83,7 +87,7 @@ class RowAction(ABC):
 def number_of(text: str) -> int:
     """A token or a state as a form carries it. Raises ValueError for what no column holds."""
     if not _NUMBER.fullmatch(text) or int(text) > _MOST:
-        msg = "A form has a number that no row has."
+        msg = "No row has the number of this form."
         raise ValueError(msg)
     return int(text)
 

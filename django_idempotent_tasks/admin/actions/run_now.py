@@ -16,6 +16,7 @@ from ...models import BeatCursor, IdempotencyKey
 from ...operations.dead_letters import DONE, Decision
 from ...operations.tasks import known_task, unknown_task
 from ...operations.text import since
+from ...operations.workers import holder
 from ...states import State
 from ..words.entries import schedule_words
 from ..words.ledger import alias, store
@@ -50,7 +51,7 @@ class RunNow(RowAction):
         facts = [(_("task"), shown(task.task)), (_("schedule"), shown(schedule_words(task)))]
         warnings = []
         if not task.enabled:
-            warnings.append(_("The entry is disabled and stays so: it runs this once."))
+            warnings.append(_("The entry is disabled and stays disabled: it runs only this once."))
         if known_task(task.task) is None:
             warnings.append(unknown_task())
         return Question(_("Run %(entry)s now?") % {"entry": shown(row)}, _("Run it"), lines, facts, warnings)
@@ -102,9 +103,10 @@ def _busy(key: IdempotencyKey | None) -> str:
     if key is None:
         return _("Its last run has just ended: look again.")
     begun = key.started_at or key.created_at
-    facts = {"at": at(begun), "span": since(begun, database_now(store())), "who": shown(key.owner)}
+    moment = database_now(store())
+    facts = {"at": at(begun), "span": since(begun, moment), "who": holder(key, moment).who}
     if key.state == State.RUNNING:
-        return _("It is running since %(at)s (for %(span)s), by %(who)s.") % facts
+        return _("It has been running since %(at)s (for %(span)s), by %(who)s.") % facts
     if key.state == State.RETRY:
         return _("Its run of %(at)s failed and will be tried again.") % facts
-    return _("It waits for a worker since %(at)s (for %(span)s).") % facts
+    return _("It has waited for a worker since %(at)s (for %(span)s).") % facts

@@ -11,9 +11,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from ...identity.key import BEAT
 from ...ledger.moments import shifted
+from ...models import BatchState
+from ...operations.task_names import guarded_names, plain_names
 from ...states import Category, State
-from ..words.ledger import now
+from ..words.batches import batch_state_word
+from ..words.cells import task_choice
+from ..words.ledger import alias, now
 from ..words.wording import category_word, shown, state_word
 
 #: The ages that a filter offers, by their name in an address: the span, and its words.
@@ -80,6 +85,15 @@ class DeadStateFilter(ChoiceFilter):
 
     def numbers(self) -> list[tuple[int, str]]:
         return [(state.value, state_word(state)) for state in (State.REVIEW, State.FAILED)]
+
+
+class BatchStateFilter(ChoiceFilter):
+    """The states of batches."""
+
+    title, parameter_name, column = _("state"), "state", "state"
+
+    def numbers(self) -> list[tuple[int, str]]:
+        return [(state.value, batch_state_word(state)) for state in BatchState]
 
 
 class DiscardedFilter(admin.SimpleListFilter):
@@ -167,10 +181,56 @@ class TextFilter(EqualFilter):
         }
 
 
-class TaskFilter(TextFilter):
-    """The task's full name."""
+class TaskFilter(EqualFilter):
+    """The guarded tasks that are known here, or were counted in the last hours; any other by its name."""
 
     title, parameter_name, column = _("task"), "task", "task"
+
+    def equal(self) -> str | None:
+        return self.value() or None
+
+    def names(self) -> list[str]:
+        """The names that are offered."""
+        return guarded_names(alias())
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        names, chosen = self.names(), self.value()
+        if chosen and chosen not in names:
+            names.append(chosen)
+        return [(name, task_choice(name)) for name in names]
+
+
+class AnyTaskFilter(TaskFilter):
+    """The same with plain tasks, whose failures may be recorded too."""
+
+    def names(self) -> list[str]:
+        return [*super().names(), *plain_names()]
+
+
+class PeriodicFilter(admin.SimpleListFilter):
+    """Whether runs of periodic tasks that succeeded are listed: they hide all others."""
+
+    title, parameter_name = _("periodic runs"), "periodic"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        return [("shown", _("shown")), ("only", _("only these"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == "only":
+            return queryset.filter(key_text__startswith=BEAT)
+        if hides_periodic(request):
+            return queryset.exclude(state=State.SUCCEEDED, key_text__startswith=BEAT)
+        return queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """The choices; the first hides those runs that succeeded."""
+        for number, choice in enumerate(super().choices(changelist)):
+            yield choice | ({} if number else {"display": _("hidden when they succeeded")})
+
+
+def hides_periodic(request: HttpRequest) -> bool:
+    """Whether a list of keys leaves out periodic runs that succeeded: not where a person named something."""
+    return not any(request.GET.get(name) for name in ("periodic", "task", "q"))
 
 
 class ScopeFilter(TextFilter):

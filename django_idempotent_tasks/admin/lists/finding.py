@@ -1,44 +1,65 @@
-"""Finds keys for a search: by task id, by digest, or by key text within a task. Equality only."""
+"""The one search box of the lists: what it found, and how far it looked."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ...exceptions import InvalidKey
-from ...models import AnsweredCall, FailedJob, IdempotencyKey
-from ...operations.search import Wanted, by_text
-from ...operations.selection import NOT_IN_A_COLUMN
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ...operations import finding
+from ...operations.finding import Term
+from ..permissions import has
 from ..words.ledger import alias
 
-#: How many keys one search finds.
-MOST = 100
+#: Where a request keeps what its list says of the search.
+NOTE = "_idempotent_search_note"
+HELP = gettext_lazy(
+    "An id of a call, a digest or its beginning, a value in the key (7 finds order_id=7), a task's short"
+    " name, or a scope"
+)
 
 
-def digests_of(term: str, *, task: str | None = None, scope: str | None = None) -> set[UUID]:
-    """The keys that a term names. Each query uses an index; a key's text is searched within a task only."""
-    term = term.strip()
-    if not term or NOT_IN_A_COLUMN.search(term):
-        return set()
-    using, found = alias(), _digest(term)
-    models: tuple[Any, ...] = (IdempotencyKey, AnsweredCall, FailedJob)
-    for model in models:
-        rows = model.objects.using(using).filter(task_id=term, digest__isnull=False)
-        found.update(rows.values_list("digest", flat=True)[:MOST])
-    if task:
-        found |= _by_text(using, Wanted(task=task, scope=scope), term)
-    return found
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Where a search looks that no index answers: the newest of ``rows`` by ``moment``; None: ``READ``."""
+
+    rows: QuerySet[Any]
+    moment: str
+    read: int | None = None
 
 
-def _digest(term: str) -> set[UUID]:
-    try:
-        return {UUID(term)}
-    except ValueError:
-        return set()
+def term_of(request: HttpRequest, text: str) -> Term:
+    """What this person typed; keys that are made of arguments are found only by who may see them."""
+    scope = request.GET.get("scope") or None
+    return Term(alias(), text.strip(), scope, values=has(request, "view_payload"))
 
 
-def _by_text(using: str, wanted: Wanted, term: str) -> set[UUID]:
-    try:
-        return {row.digest for row in by_text(using, wanted, term)}
-    except InvalidKey:  # no key can have this text
-        return set()
+def keys_named(term: Term) -> set[UUID]:
+    """The digests of keys that a term names by an index."""
+    return finding.by_index(term)
+
+
+def found_in(request: HttpRequest, term: Term, looked: Looked) -> tuple[Any, ...]:
+    """The primary keys of the newest rows that a term names; the list says how far that looked."""
+    read = looked.read or finding.READ
+    hits = finding.among_the_newest(looked.rows, looked.moment, term, read=read)
+    words = [_("Searched: ids and values in full, of any age, and the newest %(read)s rows.")]
+    if hits.has_more:
+        words.append(_("More of them match: these are the newest %(most)s. Filter by the task instead."))
+    setattr(request, NOTE, " ".join(words) % {"read": f"{read:,}", "most": f"{finding.MOST:,}"})
+    return hits.found
+
+
+def digests_of(request: HttpRequest, text: str, looked: Looked) -> set[UUID]:
+    """The keys that a search names; ``looked`` are rows of keys."""
+    term = term_of(request, text)
+    named = keys_named(term)
+    if term.is_an_id and looked.rows.filter(pk__in=named).exists():
+        setattr(request, NOTE, _("Found by its id."))
+        return named
+    return named | set(found_in(request, term, looked))

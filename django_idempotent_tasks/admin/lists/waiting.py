@@ -6,13 +6,18 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from ...models import DeadLetter
 from ...operations.groups import indexed
 from ...operations.selection import Selection
-from ...states import State
+from ...states import EXPECTED_FROM, State
 from ..words.ledger import alias
+from .finding import Looked, digests_of
 from .window import Windowed, newest
+
+#: How many dead letters a filter or a search without an index reads: those that ended last.
+LOOKED_AT = 5000
 
 #: Fields of a selection that the index of dead letters holds.
 _INDEXED = {"signature", "ended_after", "ended_before"}
@@ -23,15 +28,20 @@ def dead_letters() -> QuerySet[DeadLetter]:
     return indexed(alias())
 
 
+def expected() -> QuerySet[DeadLetter]:
+    """The expected ends that nobody has discarded; they wait for nobody."""
+    return DeadLetter.undecided.using(alias()).filter(signature__gte=EXPECTED_FROM)
+
+
 def discarded() -> QuerySet[DeadLetter]:
     """The discarded dead letters that are not pruned yet."""
     return _failed().filter(discarded_at__isnull=False)
 
 
-def discarded_one(object_id: str) -> DeadLetter | None:
-    """The discarded dead letter whose digest an address names; None without one."""
+def other_one(object_id: str) -> DeadLetter | None:
+    """The discarded dead letter, or the expected end, whose digest an address names; None without one."""
     try:
-        return discarded().filter(pk=UUID(object_id)).first()
+        return _failed().filter(signature__isnull=False, pk=UUID(object_id)).first()
     except ValueError:
         return None
 
@@ -43,6 +53,11 @@ def newest_discarded(rows: QuerySet[Any], limit: int) -> Windowed:
 
 def _failed() -> QuerySet[DeadLetter]:
     return DeadLetter._base_manager.using(alias()).filter(state=State.FAILED)
+
+
+def searched(request: HttpRequest, text: str) -> set[UUID]:
+    """The dead letters that a search names."""
+    return digests_of(request, text, Looked(dead_letters(), "finished_at", LOOKED_AT))
 
 
 def selected(selection: Selection) -> QuerySet[Any]:

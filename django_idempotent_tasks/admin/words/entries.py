@@ -19,7 +19,9 @@ from ...models import DEAD, BeatCursor, IdempotencyKey
 from ...operations.text import since, span
 from ...states import Reason, State
 from ..permissions import has
-from .ledger import alias
+from .badges import QUIET, badge, look_of
+from .cells import near
+from .ledger import alias, now
 from .wording import at, cell, reason_word, state_word
 
 
@@ -27,6 +29,7 @@ class Occurrences:
     """The last occurrences of some periodic tasks, with the states of their keys (one query for all)."""
 
     def __init__(self, request: HttpRequest, rows: Sequence[BeatCursor], *, number: int = KEPT) -> None:
+        self._now = now(request)
         self._links = has(request, "view_idempotencykey")
         self._past = {row.pk: decode(row.recent)[:number] for row in rows}
         digests = [each.digest for past in self._past.values() for each in past]
@@ -42,9 +45,9 @@ class Occurrences:
         end = self._keys.get(past.digest)
         url = reverse("admin:django_idempotent_tasks_idempotencykey_change", args=[past.digest])
         return {
-            "when": at(past.due),
+            "when": near(past.due, self._now),
             "by": _("asked for by %(who)s") % {"who": cell(past.by)} if past.by else "",
-            "outcome": _("pruned") if end is None else outcome(*end),
+            "outcome": badge(_("pruned"), QUIET) if end is None else badge(outcome(*end), look_of(end[0])),
             "is_failure": end is not None and end[0] in DEAD,
             "url": url if end is not None and self._links else "",
         }

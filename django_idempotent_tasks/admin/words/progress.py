@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from ...ledger.progress import decode_progress, progress_words, share_of
 from ...models import IdempotencyKey
 from ...states import State
+from .badges import badge, look_of
 from .wording import shown, state_word
 
 
@@ -34,9 +35,10 @@ def bar(row: IdempotencyKey) -> SafeString | str:
     )
 
 
-def state_and_progress(row: IdempotencyKey) -> str:
-    """The state in a word, and of a running key its progress, without the note: columns are narrow."""
+def state_and_progress(row: IdempotencyKey) -> SafeString:
+    """The state as a badge, and of a running key its progress, without the note: columns are narrow."""
+    state = badge(state_word(row.state), look_of(row.state))
     progress = decode_progress(row.progress) if row.state == State.RUNNING else None
     if progress is None:
-        return state_word(row.state)
-    return f"{state_word(row.state)}, {shown(progress_words(progress | {'note': ''}))}"
+        return state
+    return format_html("{} {}", state, shown(progress_words(progress | {"note": ""})))

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from ...identity.text import public_text
 from ...ledger.encoding import decode_error, error_parts
 from ..permissions import has
+from .wording import shown
 
 
 def key_of(request: HttpRequest, row: Any) -> str | None:
@@ -17,6 +18,11 @@ def key_of(request: HttpRequest, row: Any) -> str | None:
         text: str | None = row.key_text
         return text
     return public_text(row.key_text, row.digest)
+
+
+def title_of(row: Any, key_text: str | None) -> str:
+    """The heading of a key's page: its task's short name, and the key as far as this person may see it."""
+    return f"{shown(row.task).rpartition('.')[2]}: {shown(key_text)}"
 
 
 def error_of(request: HttpRequest, row: Any) -> str:

@@ -31,6 +31,7 @@ _CATEGORIES = {
     Category.FATAL: gettext_noop("fatal"),
     Category.RETRYABLE: gettext_noop("retryable"),
     Category.MANUAL_REVIEW: gettext_noop("manual review"),
+    Category.EXPECTED: gettext_noop("expected"),
 }
 _REASONS = {
     Reason.NONE: gettext_noop("none"),
@@ -46,6 +47,7 @@ _REASONS = {
     Reason.RESULT_NOT_STORED: gettext_noop("done, but the result is not stored"),
     Reason.SENT: gettext_noop("sent"),
     Reason.REPLACED: gettext_noop("replaced by another task"),
+    Reason.EXPECTED: gettext_noop("expected: its task names the error in expected_errors or throws"),
     Reason.RELEASED: gettext_noop("given back: its worker was told to shut down"),
 }
 
@@ -64,6 +66,11 @@ def cell(text: object) -> str:
 def dotted(text: object) -> SafeString:
     """The same, and a narrow column may break it after a dot."""
     return format_html_join(_MAY_BREAK, "{}", ((part,) for part in cell(text).split(".")))
+
+
+def sentence(text: str) -> str:
+    """The text with an end, so that another sentence may follow."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def block(text: object) -> str:

@@ -48,7 +48,7 @@ ATOMIC_RESERVED = f"""{_COMPLETED}
 ATOMIC_OPEN = f"{_COMPLETED} WHERE {claiming.OPEN} AND {{unheld}} AND {{bounded}} {_GRANTED}"
 
 ATOMIC_ANEW = f"""
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+SET token = k.token + 1, generation = k.generation + CASE WHEN {claiming.OTHER_WORK} THEN 1 ELSE 0 END,
        reason = {Reason.DONE}, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = 0,
        fingerprint = %(fingerprint)s, message = NULL, result = NULL, category = NULL,

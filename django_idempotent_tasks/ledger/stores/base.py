@@ -12,12 +12,16 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...identity.key import Identity
 from ...states import Reason, State
 from ..values import Answer, Call, Claim, Entry, Failure, Grant
+from .batching import Batching
+from .deciding import Deciding
+from .duplicates import Duplicates
+from .follow_ups import FollowUps
 from .many import ManyCalls
 from .session import Session
 from .upkeep import Upkeep
 
 
-class LedgerStore(Upkeep, ManyCalls):
+class LedgerStore(Upkeep, ManyCalls, Batching, FollowUps, Deciding, Duplicates):
     """Where the ledger lives.
 
     Promises of every implementation: of any number of simultaneous claims of one key exactly one is
@@ -33,10 +37,11 @@ class LedgerStore(Upkeep, ManyCalls):
         self.connection = connection
 
     @abstractmethod
-    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+    def claim_new(self, call: Call, *, owner: str, lease: int, durable: bool = True) -> Grant | None:
         """Claim a key that has no row (``INSERT ... ON CONFLICT DO NOTHING``); None when it has one.
 
         Of a call that is ``named_here`` also None when its task id has a row, under whichever key.
+        ``durable=False``: a crash of the server may undo it, if nothing durable was committed since.
         """
 
     @abstractmethod
@@ -56,7 +61,7 @@ class LedgerStore(Upkeep, ManyCalls):
         """Reserve a finished key for another call, the replaced one answerable for ``window``; its token."""
 
     @abstractmethod
-    def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+    def claim_reserved(self, call: Call, *, owner: str, lease: int, durable: bool = True) -> Grant | None:
         """Claim what this very call reserved, or retries and is due; None when it is not so.
 
         None also where the row is that of another task or scope, or has a message of another turn than
@@ -231,24 +236,6 @@ class LedgerStore(Upkeep, ManyCalls):
         """The kept values of the claim's generation, by the names of their steps."""
 
     @abstractmethod
-    def redrive(self, digest: UUID, *, token: int, message: str, waits: bool = True) -> bool:
-        """FAILED or REVIEW to PENDING, to be sent now as ``message``: same call, attempts and crashes from 0.
-
-        Not ``waits``: False at once where another transaction has the row.
-        This and the two below change nothing, and say False, when the row has moved on from ``token``.
-        """
-
-    @abstractmethod
-    def discard(self, digest: UUID, *, token: int, retention: int) -> bool:
-        """Put a dead letter away: FAILED, open to a later call, pruned in its time."""
-
-    @abstractmethod
-    def resolve(
-        self, digest: UUID, *, token: int, result: str | None, reason: Reason, retention: int, window: int
-    ) -> bool:
-        """FAILED or REVIEW to SUCCEEDED, with a result that a person gives."""
-
-    @abstractmethod
     def together(self) -> AbstractContextManager[None]:
         """What is done inside is one transaction, or a savepoint of the open one."""
 
@@ -268,28 +255,17 @@ class LedgerStore(Upkeep, ManyCalls):
 
     @abstractmethod
     def cancel_waiting(self, task_ids: Sequence[str], *, window: int) -> int:
-        """PENDING or RETRY to CANCELLED for accepted calls, whatever their keys; how many rows."""
+        """PENDING or RETRY to CANCELLED for accepted calls, and the end of follow-ups; how many rows."""
 
     @abstractmethod
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         """PENDING to CANCELLED for a call whose message expired; False when it was not PENDING."""
 
     @abstractmethod
-    def release(self, digest: UUID, *, token: int) -> bool:
-        """RUNNING to RETRY, due now, for an operator; REVIEW where the holder is inside ``external()``.
-
-        False when the row has moved on from ``token``.
-        """
-
-    @abstractmethod
     def fail_unknown(
         self, digest: UUID, *, task_id: str, sends: int, failure: Failure, retention: int
     ) -> bool:
         """PENDING or RETRY to FAILED for a task whose name no worker knows, once sent ``sends`` times."""
-
-    @abstractmethod
-    def record_duplicate(self, call: Call, *, place: str, reason: str) -> None:
-        """Write one ``DuplicateAttempt``; never touches the key's row."""
 
     @abstractmethod
     def side_connection(self) -> AbstractContextManager[LedgerStore]:

@@ -12,6 +12,8 @@ from . import statements
 from .reading import Parameters
 from .sql import SqlStore
 
+FOLLOWERS = "SELECT task_id FROM {follow_up} WHERE task_id IN (TASK_IDS)"
+
 
 class Cancelling(SqlStore):
     """Adds how calls are cancelled; each database has its own way to pass over rows that are locked."""
@@ -23,8 +25,11 @@ class Cancelling(SqlStore):
     def cancel_waiting(self, task_ids: Sequence[str], *, window: int) -> int:
         named = {f"task_id_{number}": task_id for number, task_id in enumerate(task_ids)}
         listed = ", ".join(f"%({name})s" for name in named)
-        which = statements.WAITING.replace("TASK_IDS", listed)
-        return self._cancel(which, named | _kept(window)) if named else 0
+        if not named:
+            return 0
+        done = self._cancel(statements.WAITING.replace("TASK_IDS", listed), named | _kept(window))
+        found = self._rows(FOLLOWERS.replace("TASK_IDS", listed), named)
+        return done + sum(self.cancel_follow_up(window=window, task_id=task_id) for (task_id,) in found)
 
     def expire(self, digest: UUID, *, task_id: str, window: int) -> bool:
         named = {"digest": self.dialect.uuid(digest), "task_id": task_id}

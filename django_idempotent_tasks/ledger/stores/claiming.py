@@ -109,8 +109,12 @@ digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s AND task_id 
    AND (state IN ({State.FAILED}, {State.CANCELLED}) OR (state = {State.SUCCEEDED} AND open_at <= {{now}}))
 """
 
+#: Whether what takes a finished key does other work: the last one is done, or the arguments are others. Where
+#: either call has no fingerprint they are not compared.
+OTHER_WORK = f"(k.state = {State.SUCCEEDED} OR k.fingerprint <> CAST(%(fingerprint)s AS {{uuid}}))"
+
 ANEW = f"""
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+SET token = k.token + 1, generation = k.generation + CASE WHEN {OTHER_WORK} THEN 1 ELSE 0 END,
        reason = {Reason.NONE}, attempts = 1, crashes = 0, sends = 0, duplicates = 0, in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = %(owner)s, lease_seconds = %(lease)s,
        fingerprint = %(fingerprint)s, message = %(message)s, result = NULL, category = NULL,
@@ -119,7 +123,7 @@ SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.
 """
 
 RESERVED_ANEW = f"""
-SET token = k.token + 1, generation = k.generation + CASE WHEN k.state = {State.SUCCEEDED} THEN 1 ELSE 0 END,
+SET token = k.token + 1, generation = k.generation + CASE WHEN {OTHER_WORK} THEN 1 ELSE 0 END,
        reason = {Reason.NONE}, attempts = 0, crashes = 0, sends = %(sends)s, duplicates = 0,
        in_external = {{false}},
        task_id = %(task_id)s, runner_task_id = NULL, owner = NULL, lease_seconds = 0,

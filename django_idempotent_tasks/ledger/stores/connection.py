@@ -11,19 +11,21 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from .base import LedgerStore
+from .session import Session, session_of
 
-#: How many of our transactions are open on a side connection: the inner ones are savepoints.
+#: How many transactions are open of which Django knows nothing, on a side connection or begun by hand: the
+#: inner ones are savepoints.
 _DEPTH = "idempotent_depth"
 
 
 @contextmanager
 def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """A transaction, or a savepoint inside the open one; an error rolls back what was written in it."""
-    if connections[connection.alias] is connection:
+    depth = getattr(connection, _DEPTH, 0)
+    if not depth and connections[connection.alias] is connection:
         with transaction.atomic(using=connection.alias):
             yield
         return
-    depth = getattr(connection, _DEPTH, 0)
     begin, commit, rollback = _words(depth)
     with connection.cursor() as cursor:
         cursor.execute(begin)
@@ -36,6 +38,24 @@ def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
             raise
         finally:
             setattr(connection, _DEPTH, depth)
+
+
+@contextmanager
+def in_the_callers(connection: BaseDatabaseWrapper, *, at_any_cost: bool) -> Iterator[None]:
+    """Inside, our transactions are savepoints of one that a ``BEGIN`` of the caller has begun, if any.
+
+    ``atomic()`` fails there on PostgreSQL and SQLite. On MariaDB and MySQL it commits that transaction,
+    which is seen there ``at_any_cost`` alone: a round trip.
+    """
+    is_djangos = connection.in_atomic_block or not connection.autocommit
+    if is_djangos or session_of(connection, at_any_cost=at_any_cost) is not Session.OPEN:
+        yield
+        return
+    setattr(connection, _DEPTH, getattr(connection, _DEPTH, 0) + 1)
+    try:
+        yield
+    finally:
+        setattr(connection, _DEPTH, getattr(connection, _DEPTH) - 1)
 
 
 def is_open(connection: BaseDatabaseWrapper) -> bool:

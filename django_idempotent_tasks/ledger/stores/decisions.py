@@ -54,6 +54,9 @@ class Decisions(SqlStore):
             RESOLVE, digest, token, result=result, reason=int(reason), retention=retention, kept=kept
         )
 
+    def retry_now(self, digest: UUID, *, token: int) -> bool:
+        return self._decide(statements.RETRY_NOW, digest, token)
+
     def _decide(self, template: str, digest: UUID, token: int, **values: object) -> bool:
         named = {"digest": self.dialect.uuid(digest), "token": token, **values}
         return is_token(token) and self._count(template, named) == 1

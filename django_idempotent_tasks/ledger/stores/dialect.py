@@ -12,14 +12,20 @@ from django.db.models import Model
 from ...conf import settings
 from ...models import (
     AnsweredCall,
+    Batch,
+    BatchChunk,
+    BatchRecord,
     BeatCursor,
     DuplicateAttempt,
     FailedJob,
+    FollowUp,
     HourlyCount,
     IdempotencyKey,
     Leader,
+    Pause,
     RedriveOperation,
     Step,
+    Worker,
 )
 from . import clock
 from .statements import CRASH_WAIT, DIED, DOUBTED, INTERRUPTED
@@ -62,6 +68,8 @@ class Dialect(ABC):
     skip_locked = "FOR UPDATE SKIP LOCKED"
     #: Locks what a query finds until the transaction ends, and waits for who has it.
     locked = "FOR UPDATE"
+    #: Locks what a query finds against changes, together with others, and passes over what is being changed.
+    shared = "FOR SHARE SKIP LOCKED"
 
     @abstractmethod
     def now(self) -> str:
@@ -76,8 +84,20 @@ class Dialect(ABC):
         return self.after(f"-{seconds}")
 
     @abstractmethod
+    def later(self, column: str, seconds: str) -> str:
+        """A time column plus an SQL expression in seconds."""
+
+    @abstractmethod
     def until(self, column: str) -> str:
         """Seconds from the statement's time until a time column."""
+
+    @abstractmethod
+    def between(self, first: str, last: str) -> str:
+        """The seconds from one time column to another, with a fraction."""
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """SQL expressions as one text."""
+        return " || ".join(texts)
 
     def upsert(self, conflict: Sequence[str], columns: Sequence[str]) -> str:
         """The end of an INSERT that replaces these columns of a row that is there already."""
@@ -99,6 +119,26 @@ class Dialect(ABC):
         return _render(self, template, clock.offset(), settings().schema)
 
 
+#: The tables by their names in templates.
+_TABLES: dict[str, type[Model]] = {
+    "key": IdempotencyKey,
+    "answered": AnsweredCall,
+    "duplicate": DuplicateAttempt,
+    "failed": FailedJob,
+    "hourly": HourlyCount,
+    "redrive": RedriveOperation,
+    "cursor": BeatCursor,
+    "leader": Leader,
+    "step": Step,
+    "batch": Batch,
+    "chunk": BatchChunk,
+    "record": BatchRecord,
+    "follow_up": FollowUp,
+    "worker": Worker,
+    "pause": Pause,
+}
+
+
 @lru_cache(maxsize=256)
 def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) -> str:
     send_wait = (
@@ -106,15 +146,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         f" THEN {dialect.least}(%(republish)s * (1 << k.sends), 3600) ELSE 3600 END"
     )
     return template.format(
-        key=dialect.table(IdempotencyKey),
-        answered=dialect.table(AnsweredCall),
-        duplicate=dialect.table(DuplicateAttempt),
-        failed=dialect.table(FailedJob),
-        hourly=dialect.table(HourlyCount),
-        redrive=dialect.table(RedriveOperation),
-        cursor=dialect.table(BeatCursor),
-        leader=dialect.table(Leader),
-        step=dialect.table(Step),
+        **{name: dialect.table(model) for name, model in _TABLES.items()},
         now=dialect.now(),
         after=_After(dialect),
         before=_Before(dialect),
@@ -125,6 +157,11 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         bounded=dialect.bounded,
         skip_locked=dialect.skip_locked,
         locked=dialect.locked,
+        shared=dialect.shared,
+        ended_for=f"-{dialect.until('COALESCE(p.resumed_at, p.until)')}",
+        due_in=dialect.until("f.due_at"),
+        created_plus_longest=dialect.later("created_at", "%(longest)s"),
+        finished_plus_lease=dialect.later("k.finished_at", "k.lease_seconds"),
         elapsed_ago=dialect.ago("%(elapsed)s"),
         doubted=DOUBTED.format(now=dialect.now(), interrupted=INTERRUPTED, died=DIED),
         after_crash=dialect.after(CRASH_WAIT),

@@ -17,14 +17,16 @@ from . import statements
 from .reading import Parameters
 from .sql import SqlStore
 
-#: The row of an attempt that has just ended; the key's own row tells whose it was and where it went.
+#: The row of an attempt that has just ended; the key's own row tells whose it was, when it began and where it
+#: went. An atomic run that failed has left no time: its row was made after its end.
 RECORD = f"""
 INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
-                      task_id, worker, error, description, traceback, message)
+                      task_id, worker, error, description, traceback, message, started_at)
 SELECT k.digest, k.token - %(shift)s, {{now}}, k.attempts, k.state,
        CASE WHEN k.state = {State.REVIEW} THEN {Category.MANUAL_REVIEW} ELSE %(category)s END,
        %(signature)s, k.task, k.scope, k.key_text, COALESCE(k.runner_task_id, k.task_id), %(worker)s,
-       %(error)s, %(description)s, %(traceback)s, NULL
+       %(error)s, %(description)s, %(traceback)s, NULL,
+       CASE WHEN k.lease_seconds > 0 THEN k.started_at END
   FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
@@ -33,8 +35,9 @@ RECORD_DEATH = f"""
 INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
                       task_id, worker, error, description, traceback, message)
 SELECT k.digest, %(token)s, {{now}}, %(attempt)s, k.state, {Category.RETRYABLE}, '{statements.DIED}',
-       k.task, k.scope, k.key_text, %(runner)s, %(worker)s, '{statements.OWNER_DIED}',
-       '{statements.SILENT}', '', NULL
+       k.task, k.scope, k.key_text, %(runner)s,
+       COALESCE((SELECT w.name FROM {{worker}} w WHERE w.instance = %(instance)s), %(worker)s),
+       '{statements.OWNER_DIED}', '{statements.SILENT}', '', NULL
   FROM {{key}} k WHERE k.digest = %(digest)s
 """
 
@@ -136,6 +139,7 @@ class Failures(SqlStore):
             "attempt": seen.attempts,
             "runner": seen.runner_task_id or seen.task_id,
             "worker": seen.owner or "",
+            "instance": (seen.owner or "").partition(":")[0],
         }
 
     def enter_external(self, claim: Claim) -> bool:

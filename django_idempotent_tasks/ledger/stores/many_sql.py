@@ -12,7 +12,7 @@ from uuid import UUID
 from ..values import Call, Entry, Wanted
 from . import claiming, statements
 from .messages import Messages
-from .reading import Parameters, to_entry
+from .reading import Parameters, to_digest, to_entry
 
 T = TypeVar("T")
 
@@ -48,14 +48,14 @@ class Many(Messages):
         written: set[UUID] = set()
         for bite in bites(rows, ROWS):
             statement, values = self._inserting(INSERT, f"({claiming.RESERVED})", ON_CONFLICT, bite)
-            written |= {UUID(str(digest)) for (digest,) in self._rows(statement, values)}
+            written |= {to_digest(digest) for (digest,) in self._rows(statement, values)}
         return written
 
     def read_many(self, calls: Sequence[Call]) -> list[Entry | None]:
         found: list[Entry | None] = []
         for bite in bites(calls, ROWS):
             rows = self._of_many(READ_MANY, {call.identity.digest for call in bite})
-            entries = {UUID(str(digest)): to_entry(tuple(row)) for digest, *row in rows}
+            entries = {to_digest(digest): to_entry(tuple(row)) for digest, *row in rows}
             past = self._replaced([call.task_id for call in bite])
             for call in bite:
                 entry, was_answered = entries.get(call.identity.digest), _pair(call) in past
@@ -67,7 +67,7 @@ class Many(Messages):
         listed: Parameters = {f"i{place}": task_id for place, task_id in enumerate(ids)}
         names = ", ".join(f"%({name})s" for name in listed)
         rows = self._rows(self.dialect.sql(ANSWERED).replace("IDS", names), listed)
-        return {(UUID(str(digest)), task_id) for digest, task_id in rows}
+        return {(to_digest(digest), task_id) for digest, task_id in rows}
 
     def record_duplicates(self, refused: Sequence[tuple[Call, str]], *, place: str) -> None:
         head, _, row = statements.RECORD_DUPLICATE.partition("VALUES")
@@ -120,8 +120,8 @@ def _pair(call: Call) -> tuple[UUID, str]:
 
 
 def in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
-    """By digest: everybody takes keys in this order."""
-    return sorted(wanted, key=lambda each: each.digest)
+    """By digest: everybody takes keys in this order. As numbers, which are compared without Python's code."""
+    return sorted(wanted, key=lambda each: each.digest.int)
 
 
 def bites(found: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -134,4 +134,4 @@ def bites(found: Iterable[T], size: int) -> Iterator[list[T]]:
 def by_token(tokens: Mapping[UUID, int]) -> Iterator[tuple[int, list[UUID]]]:
     """The keys that have the same token; nearly all have that of a new one."""
     for token, group in groupby(sorted(tokens.items(), key=lambda each: each[1]), lambda each: each[1]):
-        yield token, sorted(digest for digest, _ in group)
+        yield token, sorted((digest for digest, _ in group), key=lambda each: each.int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from .reading import Row
+from .reading import Row, to_digest
 from .sql import SqlStore
 
 MESSAGES = "SELECT digest, token, message FROM {key} WHERE digest IN (DIGESTS) AND message IS NOT NULL"
@@ -16,11 +16,11 @@ class Messages(SqlStore):
     """Adds what is read of the rows that a sweep or a redrive takes."""
 
     def messages(self, tokens: Mapping[UUID, int]) -> dict[UUID, str]:
-        found = ((UUID(str(key)), token, text) for key, token, text in self._of_many(MESSAGES, tokens))
+        found = ((to_digest(key), token, text) for key, token, text in self._of_many(MESSAGES, tokens))
         return {digest: text for digest, token, text in found if tokens[digest] == token}
 
     def sizes(self, digests: Sequence[UUID]) -> dict[UUID, int]:
-        return {UUID(str(key)): size for key, size in self._of_many(SIZES, digests)}
+        return {to_digest(key): size for key, size in self._of_many(SIZES, digests)}
 
     def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
         listed = {f"digest_{number}": self.dialect.uuid(digest) for number, digest in enumerate(digests)}

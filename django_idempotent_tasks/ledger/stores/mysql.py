@@ -19,15 +19,20 @@ from .cancelling import Cancelling
 from .cursors import Cursors
 from .decisions import Decisions
 from .failures import Failures
+from .follow_ups_sql import FOLLOW, FOLLOW_UP, FollowUpCalls
+from .follow_ups_sql import UNLOCKED as UNLOCKED_FOLLOW_UP
 from .hourly import Hours
 from .messages import Messages
+from .mysql_batches import MysqlBatches
 from .mysql_many import MysqlMany
 from .mysql_sweeps import MysqlSweeps
+from .pausing import Pausing
 from .reading import Parameters, Row
 from .redrives import Redrives
 from .session import IS_OPEN
 from .sql import SqlStore
 from .steps import FORGET, Steps
+from .workers import Workers
 
 #: A lock was not granted in time, or not at once (NOWAIT, MySQL only).
 NOT_GRANTED = frozenset({1205, 3572})
@@ -40,6 +45,12 @@ DEADLOCK, NO_SAVEPOINT = 1213, 1305
 ISOLATION = "read committed"
 
 
+_LOCKS = {
+    statements.UNLOCKED: words.LOCK_IF_FREE,
+    UNLOCKED_FOLLOW_UP: words.LOCK_IF_FREE.replace("{key}", "{follow_up}"),
+}
+
+
 class MysqlStore(
     MysqlMany,
     MysqlSweeps,
@@ -47,11 +58,15 @@ class MysqlStore(
     Failures,
     Decisions,
     Redrives,
+    Pausing,
     Hours,
     Cursors,
+    Workers,
     Cancelling,
+    MysqlBatches,
     Messages,
     Steps,
+    FollowUpCalls,
     SqlStore,
 ):
     """The store of MariaDB and MySQL."""
@@ -85,12 +100,13 @@ class MysqlStore(
         return self._granted(parameters) if written else None
 
     def _count(self, template: str, parameters: Parameters) -> int:
-        if statements.UNLOCKED not in template:
-            return super()._count(template, parameters)
-        with self._in_transaction():  # an UPDATE with a subquery reads the whole table
-            if not self._rows(words.LOCK_IF_FREE, parameters):
-                return 0
-            return super()._count(template.replace(statements.UNLOCKED, "digest = %(digest)s"), parameters)
+        for unlocked, lock in _LOCKS.items():
+            if unlocked in template:
+                with self._in_transaction():  # an UPDATE with a subquery reads the whole table
+                    if not self._rows(lock, parameters):
+                        return 0
+                    return super()._count(template.replace(unlocked, "digest = %(digest)s"), parameters)
+        return super()._count(template, parameters)
 
     def _write(self, statement: str, parameters: Parameters) -> int:
         """Write a claim; 0 when another transaction has its row for longer than a second.
@@ -160,6 +176,17 @@ class MysqlStore(
 
     def _granted(self, parameters: Parameters) -> Row | None:
         return super()._row(words.GRANTED, parameters)
+
+    def _may_follow(self, call: Call) -> bool:  # noqa: ARG002  a lock on the row would hold up the run's end
+        return True
+
+    def _follow(self, parameters: Parameters) -> bool:
+        self._write(FOLLOW.replace(words.ON_CONFLICT, words.ON_SECOND_FOLLOW_UP), parameters)
+        found = self._row(FOLLOW_UP, parameters)
+        return found is not None and bool(found[0] == parameters["task_id"])
+
+    def _sharing(self, template: str) -> str:
+        return template.replace("{shared}", words.SHARED) if self._is_mariadb else template
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
         if self._look(self._call_parameters(call)) is not False:

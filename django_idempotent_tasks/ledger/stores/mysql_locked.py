@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
 
+from .connection import is_open
+from .mysql_statements import DELETE
 from .reading import Parameters
 from .sql import SqlStore
 
@@ -18,7 +20,7 @@ class LockedWrites(SqlStore):
 
     @property
     def _is_in_transaction(self) -> bool:
-        return self._has_begun or self.connection.in_atomic_block or not self.connection.get_autocommit()
+        return self._has_begun or is_open(self.connection)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -49,6 +51,15 @@ class LockedWrites(SqlStore):
         if digests:
             names, listed = self._listed(digests)
             self._count(write.format(digests=names), parameters | listed)
+
+    def _delete(self, table: str, column: str, keys: Sequence[object], *, by: str = "PRIMARY") -> int:
+        """Delete rows that are locked already, found by an index, and touch no other row."""
+        if not keys:
+            return 0
+        parameters: Parameters = {f"g{i}": key for i, key in enumerate(keys)}
+        picked = " UNION ALL SELECT ".join(f"%({name})s AS picked" for name in parameters)
+        self._count(DELETE.format(table=table, column=column, picked=picked, by=by), parameters)
+        return len(keys)
 
     def _listed(self, digests: set[UUID]) -> tuple[str, Parameters]:
         listed = {f"g{i}": self.dialect.uuid(digest) for i, digest in enumerate(sorted(digests))}

@@ -15,6 +15,7 @@ from .dialect import Dialect
 # INSERT IGNORE would swallow errors of the data, and deadlocks when the first of two waiters rolls back.
 ON_CONFLICT = "ON CONFLICT (digest) DO NOTHING"
 ON_DUPLICATE = "ON DUPLICATE KEY UPDATE digest = {key}.digest"
+ON_SECOND_FOLLOW_UP = ON_DUPLICATE.replace("{key}", "{follow_up}")
 
 REMEMBER = f"""
 INSERT INTO {{answered}} (digest, task_id, generation, state, reason, result, due_at)
@@ -38,6 +39,9 @@ RESERVE_FINISHED = f"UPDATE {{key}} AS k {claiming.RESERVED_ANEW} WHERE {claimin
 # A reservation has no owner: for a moment it has a name, which tells it from another one of the same call.
 RESERVE_NEW = claiming.RESERVE_NEW.replace(" NULL, CAST(", " %(owner)s, CAST(").partition("RETURNING")[0]
 RESERVED = "UPDATE {key} SET owner = NULL WHERE digest = %(digest)s AND owner = %(owner)s"
+
+#: MariaDB has no FOR SHARE, and MySQL passes over no locks with this.
+SHARED = "LOCK IN SHARE MODE SKIP LOCKED"
 
 LOCK = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE NOWAIT"
 LOCK_IF_FREE = "SELECT digest FROM {key} WHERE digest = %(digest)s FOR UPDATE SKIP LOCKED"
@@ -161,8 +165,17 @@ class MysqlDialect(Dialect):
     def after(self, seconds: str) -> str:
         return f"({self.now()} + INTERVAL ({seconds}) SECOND)"
 
+    def later(self, column: str, seconds: str) -> str:
+        return f"({column} + INTERVAL ({seconds}) SECOND)"
+
     def until(self, column: str) -> str:
         return f"(TIMESTAMPDIFF(MICROSECOND, {self.now()}, {column}) / 1000000)"
+
+    def between(self, first: str, last: str) -> str:
+        return f"(TIMESTAMPDIFF(MICROSECOND, {first}, {last}) / 1000000)"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return f"CONCAT({', '.join(texts)})"
 
     def upsert(self, conflict: Sequence[str], columns: Sequence[str]) -> str:  # noqa: ARG002  the server knows
         values = ", ".join(f"{column} = VALUES({column})" for column in columns)

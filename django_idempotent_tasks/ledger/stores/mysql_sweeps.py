@@ -12,7 +12,7 @@ from . import mysql_statements as words
 from . import statements
 from .cursors import named
 from .mysql_locked import LockedWrites
-from .reading import Parameters, due
+from .reading import due
 from .upkeep import LONGEST
 
 
@@ -47,15 +47,6 @@ class MysqlSweeps(LockedWrites):
         with self._in_transaction():
             unmoved = self._column(words.UNMOVED.replace("GONE", names), listed | {"keep": keep})
             return self._delete("{cursor}", "periodic_task_id", unmoved)
-
-    def _delete(self, table: str, column: str, keys: Sequence[object], *, by: str = "PRIMARY") -> int:
-        """Delete rows that are locked already, found by an index, and touch no other row."""
-        if not keys:
-            return 0
-        parameters: Parameters = {f"g{i}": key for i, key in enumerate(keys)}
-        picked = " UNION ALL SELECT ".join(f"%({name})s AS picked" for name in parameters)
-        self._count(words.DELETE.format(table=table, column=column, picked=picked, by=by), parameters)
-        return len(keys)
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

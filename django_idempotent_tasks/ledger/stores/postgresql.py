@@ -6,34 +6,42 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
 from ...conf import settings
 from ...states import State
-from ..values import Call, Claim, Due, Grant
+from ..rules import COMPLETED, IN_PROGRESS
+from ..values import Call, Claim, Due, Entry, Grant
 from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicClaims
+from .batches import Batches
 from .cancelling import Cancelling
+from .connection import is_open, transaction_on
 from .cursors import Cursors
 from .decisions import Decisions
 from .dialect import Dialect
 from .failures import Failures
+from .follow_ups_sql import FollowUpCalls
 from .hourly import Hours
 from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .messages import Messages
+from .pausing import Pausing
 from .postgresql_many import PostgresMany
-from .reading import Parameters, Row, due
+from .reading import Parameters, Row, due, to_entry
 from .redrives import Redrives
+from .session import Session, status_of
 from .sql import SqlStore
 from .steps import Steps
 from .upkeep import LONGEST
+from .workers import Workers
 
 _INTRANS, _INERROR = 2, 3
 
@@ -54,6 +62,9 @@ class PostgresDialect(Dialect):
         schema, table = settings().schema, super().table(model)
         return f'"{schema}".{table}' if schema else table
 
+    def sql(self, template: str) -> str:
+        return super().sql(words.by_name(template))
+
     def now(self) -> str:
         offset = clock.offset()
         shift = f" + make_interval(secs => {offset})" if offset else ""
@@ -62,8 +73,14 @@ class PostgresDialect(Dialect):
     def after(self, seconds: str) -> str:
         return f"{self.now()} + make_interval(secs => {seconds})"
 
+    def later(self, column: str, seconds: str) -> str:
+        return f"{column} + make_interval(secs => {seconds})"
+
     def until(self, column: str) -> str:
         return f"extract(epoch FROM {column} - {self.now()})"
+
+    def between(self, first: str, last: str) -> str:
+        return f"CAST(extract(epoch FROM {last} - {first}) AS double precision)"
 
     def uuid(self, value: UUID | None) -> object:
         return value
@@ -75,11 +92,15 @@ class PostgresStore(
     Failures,
     Decisions,
     Redrives,
+    Pausing,
     Hours,
     Cursors,
+    Workers,
     Cancelling,
+    Batches,
     Messages,
     Steps,
+    FollowUpCalls,
     SqlStore,
 ):
     """The first-class store."""
@@ -96,17 +117,25 @@ class PostgresStore(
         return bool(self._one(words.LOCK, self._call_parameters(call))[0])
 
     def _has_failed(self) -> bool | None:
-        status = int(self.connection.connection.info.transaction_status)  # libpq's PGTransactionStatusType
-        return {_INTRANS: False, _INERROR: True}.get(status)
+        return {_INTRANS: False, _INERROR: True}.get(status_of(self.connection.connection))
 
     def _call_parameters(self, call: Call) -> Parameters:
         lock = int.from_bytes(call.identity.digest.bytes[:8], signed=True)
         return super()._call_parameters(call) | {"lock": lock}
 
-    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+    def claim_new(self, call: Call, *, owner: str, lease: int, durable: bool = True) -> Grant | None:
         if self.connection.in_atomic_block:
             self._tell_senders(call)
-        return super().claim_new(call, owner=owner, lease=lease)
+        return super().claim_new(call, owner=owner, lease=lease, durable=durable)
+
+    def _claim(self, template: str, parameters: Parameters, *, durable: bool) -> Grant | None:
+        if not durable and self._commits_itself():
+            template = words.UNFLUSHED_CLAIMS[template]
+        return super()._claim(template, parameters, durable=durable)
+
+    def _commits_itself(self) -> bool:
+        """Whether the next statement is a transaction; in another's it would loosen that one's commit."""
+        return not is_open(self.connection) and self.session() is Session.IDLE
 
     def _tell_senders(self, call: Call) -> None:
         """Lock the key, so that no reservation waits for the end of this claim's transaction."""
@@ -128,7 +157,7 @@ class PostgresStore(
     def _reserve_slowly(self, parameters: Parameters, *, locked: bool) -> int | None:
         """Wait for a moment for a key that somebody may hold without a lock, behind a savepoint."""
         try:
-            with transaction.atomic(using=self.connection.alias), short_wait(self.connection):
+            with transaction_on(self.connection), short_wait(self.connection):
                 if not locked:
                     self._one(words.SHARE_MANY, {})
                 template = words.RESERVE_AMONG_MANY if locked else words.RESERVE_UNLOCKED
@@ -138,6 +167,19 @@ class PostgresStore(
                 raise
             return None
         return token
+
+    def follow(self, call: Call, *, wait: int) -> bool:
+        taken = taken_by(self.connection)
+        if not taken.is_used_up:
+            taken.count += 1
+            return super().follow(call, wait=wait)
+        try:
+            with transaction_on(self.connection), short_wait(self.connection):
+                return self._follow(self._call_parameters(call) | {"wait": wait})
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in NOT_GRANTED:
+                raise
+            return False
 
     def _one(self, template: str, parameters: Parameters) -> Row:
         row = self._row(template, parameters)
@@ -166,10 +208,22 @@ class PostgresStore(
         return {UUID(str(digest)) for (digest,) in self._rows(words.RENEW, parameters)}
 
     def _record_duplicate_statement(self) -> str:
-        connection = self.connection
-        if connection.in_atomic_block or not connection.get_autocommit():
-            return super()._record_duplicate_statement()  # the other would loosen the caller's own commit
-        return words.RECORD_DUPLICATE
+        return words.RECORD_DUPLICATE if self._commits_itself() else super()._record_duplicate_statement()
+
+    def read_noting(self, call: Call, *, place: str) -> Entry | None:
+        return self._read_noting(words.READ_NOTING, call, place)
+
+    def read_refusing(self, call: Call, *, place: str) -> Entry | None:
+        is_alone = self._commits_itself()
+        return self._read_noting(words.READ_REFUSING if is_alone else words.READ_REFUSING_AMONG, call, place)
+
+    def may_look_first(self) -> bool:
+        return True
+
+    def _read_noting(self, template: str, call: Call, place: str) -> Entry | None:
+        told = {"place": place, "completed": COMPLETED, "in_progress": IN_PROGRESS}
+        row = self._row(template, self._call_parameters(call) | told)
+        return None if row is None else replace(to_entry(row[:-1]), is_noted=row[-1])
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

@@ -12,7 +12,7 @@ from ..values import Wanted
 from . import claiming, locks
 from .many_sql import ANSWERED, SENDS_FAILED, Many, in_order
 from .postgresql_statements import LOCKED, SHARE_MANY
-from .reading import Parameters
+from .reading import Parameters, to_digest
 
 #: The columns of the calls, and their types.
 _GIVEN = {
@@ -27,16 +27,30 @@ _GIVEN = {
     "fingerprint": "uuid",
     "message": "text",
 }
-#: JSON has no such character: the driver would take an array of texts apart at each quote in them.
+#: JSON has no such character: an array of texts would have each quote in them escaped.
 BETWEEN = "\x1e"
-_ARRAYS = ", ".join(f"%({name})s::{kind}[]" for name, kind in _GIVEN.items()).replace(
-    "%(message)s::text[]", "string_to_array(%(message)s::text, chr(30), '')"
+_ARRAYS = ", ".join(f"%({name})s::text::{kind}[]" for name, kind in _GIVEN.items()).replace(
+    "%(message)s::text::text[]", "string_to_array(%(message)s::text, chr(30), '')"
 )
 _ROW = re.sub(
     r"%\((\w+)\)s",
     r"given.\1",
     claiming.RESERVED.replace("{after[wait]}", "{now} + make_interval(secs => given.wait)"),
 )
+
+
+def array(values: list[object]) -> str:
+    """An array as PostgreSQL writes one; the driver would look at each value several times."""
+    first = values[0]
+    is_one = values.count(first) == len(values)
+    return f"{{{','.join([_element(first)] * len(values) if is_one else map(_element, values))}}}"
+
+
+def _element(value: object) -> str:
+    if value is None:
+        return "NULL"
+    text = value.hex if isinstance(value, UUID) else str(value)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _reserve_many(unheld: str) -> str:
@@ -57,7 +71,7 @@ WITH given AS MATERIALIZED (
    WHERE NOT is_there AND place < COALESCE((SELECT place FROM held), place + 1)
   ON CONFLICT (digest) DO NOTHING RETURNING digest
 )
-SELECT digest FROM made
+SELECT count(*), CASE WHEN count(*) < %(asked)s THEN array_agg(digest::text) END FROM made
 """
 
 
@@ -94,16 +108,20 @@ class PostgresMany(Many):
 
     def _reserve_many(self, wanted: Sequence[Wanted], *, locked: bool) -> set[UUID]:
         rows = [self._wanted_parameters(each) for each in in_order(wanted)]
-        columns: Parameters = {name: [row[name] for row in rows] for name in _GIVEN if name != "lock"}
-        columns["lock"] = [int.from_bytes(digest.bytes[:8], signed=True) for digest in columns["digest"]]
-        columns["message"] = BETWEEN.join(message or "" for message in columns["message"])
+        digests: list[UUID] = [row["digest"] for row in rows]
+        columns: Parameters = {
+            name: array([row[name] for row in rows]) for name in _GIVEN if name not in {"lock", "message"}
+        }
+        columns["lock"] = array([int.from_bytes(digest.bytes[:8], signed=True) for digest in digests])
+        columns["message"] = BETWEEN.join([row["message"] or "" for row in rows])
         if not locked:
             self._row(SHARE_MANY, {})
-        found = self._rows(RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED, columns)
-        return {UUID(str(digest)) for (digest,) in found}
+        template = RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED
+        ((written, some),) = self._rows(template, columns | {"asked": len(rows)})
+        return set(digests) if written == len(rows) else {UUID(digest) for digest in some or ()}
 
     def _replaced(self, ids: list[str]) -> set[tuple[UUID, str]]:
-        return {(UUID(str(digest)), task_id) for digest, task_id in self._rows(REPLACED, {"ids": ids})}
+        return {(to_digest(digest), task_id) for digest, task_id in self._rows(REPLACED, {"ids": ids})}
 
     def _hurry(self, digests: list[UUID], token: int) -> None:
         self._count(HURRY_ARRAYS, {"digests": digests, "token": token})

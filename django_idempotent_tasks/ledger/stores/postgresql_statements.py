@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 from ...states import State
 from . import claiming, statements
 from .atomic import ATOMIC_ANEW
-from .steps import OTHER_WORK
+
+#: A condition on a key's state, and what tells that a statement names the keys that it wants.
+_STATE = re.compile(r"((?:AND|OR|WHERE) |\()((?:[kh]\.)?state) (=|IN)")
+_NAMED = re.compile(r"%\(digests?\)s|(?:digest|task_id) IN \((?!SELECT)")
+
+
+@lru_cache(maxsize=256)
+def by_name(template: str) -> str:
+    """Let no index by state serve a statement that names its keys.
+
+    Among millions of completed keys the server's statistics know of no other state. It takes a state for one
+    row, as it takes a digest, and looks keys up by either: it would read each key that runs to end one.
+    """
+    return _STATE.sub(r"\1\2 + 0 \3", template) if _NAMED.search(template) else template
+
 
 # The call that was accepted and the one that had taken it over are both answered later.
 _REPLACE = """
@@ -30,7 +47,7 @@ RETURNING k.token, k.generation, k.attempts, k.crashes, k.reason
 def _replace(anew: str, *, lock: str) -> str:
     """One statement: lock the finished key, remember the replaced call, give the key to the new one."""
     found = _REPLACE.replace("FINISHED", f"{claiming.FINISHED} {lock}").replace("ANEW", anew)
-    return found.replace("OTHER_WORK", OTHER_WORK.replace("k.", "old."))
+    return found.replace("OTHER_WORK", claiming.OTHER_WORK.replace("k.", "old."))
 
 
 CLAIM_FINISHED = _replace(claiming.ANEW, lock="FOR UPDATE")
@@ -98,12 +115,61 @@ SELECT count(*) FROM summed
 """
 
 
-# One statement whose commit waits for no disk: an audit row may be lost with the server, a key may not.
-RECORD_DUPLICATE = """
-INSERT INTO {duplicate} (digest, scope, task_id, place, reason, at, summed)
-SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {now}, {false}
- WHERE pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL
+#: Lets the commit of the statement in which it stands wait for no disk; always true.
+UNFLUSHED = "pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL"
+
+# An audit row may be lost with the server, a key may not.
+RECORD_DUPLICATE = f"""
+INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
+SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {{now}}, {{false}}
+ WHERE {UNFLUSHED}
 """
+
+#: Another call has completed the key, whose retention lasts; or it waits to be run, or runs.
+_DONE = f"(k.state = {State.SUCCEEDED} AND (k.open_at <= {{now}}) IS NOT TRUE)"
+_UNDONE = (
+    f"(k.state = {State.PENDING} OR (k.state = {State.RUNNING} AND k.open_at > {{now}})"
+    f" OR (k.state = {State.RETRY} AND k.message IS NOT NULL))"
+)
+
+
+def _read_noting(refused: str, unflushed: str) -> str:
+    """Read the key's row, and write the audit row with the read where the call is surely ``refused``.
+
+    Surely: as :func:`~..rules.decide` says. What needs a decision in Python is not in it, nor what is rare.
+    ``unflushed`` is asked only where a row was written: else the transaction may go on to a claim.
+    """
+    noted = f"EXISTS (SELECT 1 FROM noted WHERE {unflushed})"
+    return f"""
+WITH noted AS (
+  INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
+  SELECT k.digest, k.scope, %(known_id)s, %(place)s,
+         CASE WHEN k.state = {State.SUCCEEDED} THEN %(completed)s ELSE %(in_progress)s END, {{now}}, {{false}}
+    FROM {{key}} k
+   WHERE k.digest = %(digest)s AND {refused}
+     AND k.task = %(task)s AND k.scope {{same}} %(scope)s
+     AND k.task_id <> %(task_id)s AND k.runner_task_id IS DISTINCT FROM %(task_id)s
+     AND (k.fingerprint = CAST(%(fingerprint)s AS {{uuid}})) IS NOT FALSE
+     AND NOT {claiming.WAS_ANSWERED}
+  RETURNING 1)
+{claiming.READ.strip().replace("k.lease_seconds", f"k.lease_seconds, {noted}")}
+"""
+
+
+READ_NOTING = _read_noting(_DONE, UNFLUSHED)
+# A sender's own transaction, which may hold anything, waits for the disk in any case.
+READ_REFUSING = _read_noting(f"({_DONE} OR {_UNDONE})", UNFLUSHED)
+READ_REFUSING_AMONG = _read_noting(f"({_DONE} OR {_UNDONE})", "true")
+
+#: Claims that may be lost with the server. The log is one sequence: whatever is flushed later, a completion
+#: or anybody's commit, flushes them as well.
+UNFLUSHED_CLAIMS = {
+    claiming.CLAIM_NEW: claiming.CLAIM_UNNAMED.replace(claiming.UNKNOWN, UNFLUSHED),
+    claiming.CLAIM_UNNAMED: claiming.CLAIM_UNNAMED.replace(
+        claiming.UNKNOWN, f"{claiming.UNKNOWN} AND {UNFLUSHED}"
+    ),
+    claiming.CLAIM_RESERVED: claiming.CLAIM_RESERVED.replace("RETURNING", f"  AND {UNFLUSHED}\nRETURNING"),
+}
 
 #: A tenant's schema, to which the search path leads, may have periodic tasks of its own.
 BESIDE = """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
 from ...messages.turns import read as read_turn
 from ...states import Reason, State
-from ..values import Due, Entry, Grant
+from ..values import Due, Entry, Grant, TaskTotals, Times
 
 Row = tuple[Any, ...]
 Parameters = dict[str, Any]
@@ -31,6 +32,11 @@ def to_token(row: Row | None) -> int | None:
 def to_uuid(value: object) -> UUID | None:
     """A UUID as any driver gives it."""
     return None if value is None else UUID(str(value))
+
+
+def to_digest(value: object) -> UUID:
+    """A digest as any driver gives it; most give one that needs no copy."""
+    return value if type(value) is UUID else UUID(str(value))
 
 
 def to_grant(row: Row | None) -> Grant | None:
@@ -81,3 +87,25 @@ def due(row: Row) -> Due:
     sendable = state in {State.PENDING, State.RETRY} and size is not None
     publish = sendable and (is_open is None or bool(is_open))
     return Due(UUID(str(digest)), token, State(state), crashes, task, size, publish, sends)
+
+
+def to_totals(row: Row) -> TaskTotals:
+    """One task's row of a count, in the order of the columns of an hourly count."""
+    task, created, succeeded, failed, duplicates, crashes, would_refuse = row[:7]
+    return TaskTotals(
+        task=task,
+        created=int(created),
+        succeeded=int(succeeded),
+        failed=int(failed),
+        duplicates=int(duplicates),
+        crashes=int(crashes),
+        run=times(*row[7:11]),
+        wait=times(*row[11:15]),
+        last_failure_at=row[15],
+        would_refuse=int(would_refuse),
+    )
+
+
+def times(count: Any, seconds: Any, longest: Any, buckets: str | None) -> Times:
+    """The four columns of runs or waits; no buckets where an older version has counted."""
+    return Times(int(count), float(seconds), float(longest), tuple(json.loads(buckets)) if buckets else ())

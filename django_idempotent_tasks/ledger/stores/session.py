@@ -54,9 +54,18 @@ def _asked(ask: Any, connection: Any) -> Session:
     return told
 
 
+def status_of(raw: Any) -> int:
+    """The status that libpq tells (its PGTransactionStatusType).
+
+    psycopg 3 makes an object for ``info`` each time; psycopg2 has no ``pgconn``.
+    """
+    pgconn = getattr(raw, "pgconn", None)
+    return int((raw.info if pgconn is None else pgconn).transaction_status)
+
+
 def _postgresql(connection: BaseDatabaseWrapper) -> Session:
     raw = connection.connection
-    status = int(raw.info.transaction_status)
+    status = status_of(raw)
     if status in _OPEN:
         return Session.OPEN
     return Session.UNREADY if status == _ACTIVE or (status == _IDLE and not raw.autocommit) else Session.IDLE

@@ -21,7 +21,7 @@ from ..values import Answer, Call, Claim, Entry, Grant
 from . import claiming, statements
 from .absent import note_missing_tables
 from .base import LedgerStore
-from .connection import transaction_on
+from .connection import is_open, transaction_on
 from .dialect import Dialect
 from .reading import Parameters, Row, is_token, seen_as, to_entry, to_grant, to_token, to_uuid
 from .session import Session, session_of
@@ -35,9 +35,9 @@ class SqlStore(LedgerStore):
 
     dialect: Dialect
 
-    def claim_new(self, call: Call, *, owner: str, lease: int) -> Grant | None:
+    def claim_new(self, call: Call, *, owner: str, lease: int, durable: bool = True) -> Grant | None:
         template = claiming.CLAIM_UNNAMED if call.named_here else claiming.CLAIM_NEW
-        return to_grant(self._row(template, self._claim_parameters(call, owner, lease)))
+        return self._claim(template, self._claim_parameters(call, owner, lease), durable=durable)
 
     def named(self, task: str, *, task_id: str) -> Identity | None:
         row = self._row(claiming.NAMED, {"known_task": task, "known_id": task_id})
@@ -50,6 +50,15 @@ class SqlStore(LedgerStore):
         row = self._row(claiming.READ, {"digest": self.dialect.uuid(digest), "task_id": task_id})
         return None if row is None else to_entry(row)
 
+    def read_noting(self, call: Call, *, place: str) -> Entry | None:  # noqa: ARG002
+        return self.read(call.identity.digest, task_id=call.task_id)
+
+    def read_refusing(self, call: Call, *, place: str) -> Entry | None:  # noqa: ARG002
+        return self.read(call.identity.digest, task_id=call.task_id)
+
+    def may_look_first(self) -> bool:
+        return not is_open(self.connection)
+
     def claim_open(
         self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False
     ) -> Grant | None:
@@ -60,8 +69,13 @@ class SqlStore(LedgerStore):
         parameters = self._claim_parameters(call, owner, lease) | seen_as(seen) | {"window": window}
         return to_grant(self._claim_finished(parameters))
 
-    def claim_reserved(self, call: Call, *, owner: str, lease: int) -> Grant | None:
-        return to_grant(self._row(claiming.CLAIM_RESERVED, self._claim_parameters(call, owner, lease)))
+    def claim_reserved(self, call: Call, *, owner: str, lease: int, durable: bool = True) -> Grant | None:
+        parameters = self._claim_parameters(call, owner, lease)
+        return self._claim(claiming.CLAIM_RESERVED, parameters, durable=durable)
+
+    def _claim(self, template: str, parameters: Parameters, *, durable: bool) -> Grant | None:  # noqa: ARG002
+        """Claim by one statement; every commit is durable where the database has no word for another."""
+        return to_grant(self._row(template, parameters))
 
     def reserve_new(self, call: Call, *, wait: int, sends: int) -> int | None:
         parameters = self._call_parameters(call) | {"wait": wait, "sends": sends}
@@ -106,6 +120,9 @@ class SqlStore(LedgerStore):
     def send_failed(self, digest: UUID, *, token: int) -> None:
         self._count(statements.SEND_FAILED, {"digest": self.dialect.uuid(digest), "token": token})
 
+    def hasten(self, digest: UUID, *, token: int) -> bool:
+        return self._count(statements.HASTEN, {"digest": self.dialect.uuid(digest), "token": token}) == 1
+
     def release(self, digest: UUID, *, token: int) -> bool:
         named = {"digest": self.dialect.uuid(digest), "token": token}
         return is_token(token) and self._count(statements.RELEASE, named) == 1
@@ -143,6 +160,9 @@ class SqlStore(LedgerStore):
 
     def together(self) -> AbstractContextManager[None]:
         return transaction_on(self.connection)
+
+    def _write_first(self) -> None:
+        """Begin the open transaction with a write, where one that has read first could fail for it."""
 
     @contextmanager
     def side_connection(self) -> Iterator[LedgerStore]:

@@ -14,19 +14,23 @@ from ...states import State
 from ..values import Call, Claim, Due
 from . import claiming, clock, statements
 from .atomic import ATOMIC_ANEW, AtomicClaims
+from .batches import Batches
 from .cancelling import Cancelling
 from .cursors import Cursors
 from .decisions import Decisions
 from .dialect import Dialect
 from .failures import Failures
+from .follow_ups_sql import FollowUpCalls
 from .hourly import Hours
 from .many_sql import Many
 from .messages import Messages
+from .pausing import Pausing
 from .reading import Parameters, Row, due
 from .redrives import Redrives
 from .sql import SqlStore
 from .steps import FORGET, Steps
 from .upkeep import LONGEST
+from .workers import Workers
 
 # As Django writes times, to milliseconds. Django leaves out a fraction that is 0 and else writes six digits;
 # with a last digit that is never 0 a time that it has read equals the text in the row.
@@ -109,7 +113,7 @@ class SqliteDialect(Dialect):
     unheld = "1"
     same = "IS"
     size = "length(CAST(message AS BLOB))"  # octet_length() is of 3.43
-    skip_locked = locked = ""
+    skip_locked = locked = shared = ""
 
     def now(self) -> str:
         return f"strftime({FORMAT}, 'now', '{clock.offset():+d} seconds')"
@@ -122,16 +126,36 @@ class SqliteDialect(Dialect):
         shift = f"'{clock.offset():+d} seconds'"
         return f"strftime({FORMAT}, 'now', {shift}, printf('-%%.3f seconds', {seconds}))"
 
+    def later(self, column: str, seconds: str) -> str:
+        return f"strftime({FORMAT}, {column}, printf('%%+d seconds', {seconds}))"
+
     def until(self, column: str) -> str:
         # Days as a float are good to a tenth of a millisecond; times are stored in whole ones.
         return f"round((julianday({column}) - julianday({self.now()})) * 86400.0, 3)"
+
+    def between(self, first: str, last: str) -> str:
+        return f"round((julianday({last}) - julianday({first})) * 86400.0, 3)"
 
     def uuid(self, value: UUID | None) -> object:
         return value.hex if value is not None else None
 
 
 class SqliteStore(
-    AtomicClaims, Failures, Decisions, Redrives, Hours, Cursors, Cancelling, Many, Messages, Steps, SqlStore
+    AtomicClaims,
+    Failures,
+    Decisions,
+    Redrives,
+    Pausing,
+    Hours,
+    Cursors,
+    Workers,
+    Cancelling,
+    Batches,
+    Many,
+    Messages,
+    Steps,
+    FollowUpCalls,
+    SqlStore,
 ):
     """The store for development and small sites."""
 
@@ -157,8 +181,11 @@ class SqliteStore(
         self._count(FORGET, parameters)
 
     def _hold(self, call: Call) -> bool:  # noqa: ARG002  the whole database is held
-        self._count(WRITE_FIRST, {})
+        self._write_first()
         return True
+
+    def _write_first(self) -> None:
+        self._count(WRITE_FIRST, {})
 
     def _has_failed(self) -> bool | None:
         is_closed = self.connection.closed_in_transaction  # Python's own error, were it asked then

@@ -111,6 +111,12 @@ UPDATE {{key}} SET sends = -1, due_at = CASE WHEN open_at > {{now}} THEN open_at
  WHERE {UNLOCKED} AND token = %(token)s AND {UNCLAIMED}
 """
 
+#: A message is out, and most likely lost: the sweeper sends the next one before its time.
+HASTEN = f"""
+UPDATE {{key}} SET due_at = {{now}}
+ WHERE {UNLOCKED} AND token = %(token)s AND {UNCLAIMED} AND sends >= 0 AND due_at > {{now}}
+"""
+
 #: Whether a person has redriven it: it was a dead letter before.
 REDRIVEN = (
     f"SUBSTR(message, 1, {HEAD}) LIKE %(redriven)s AND SUBSTR(message, 1, {HEAD}) NOT LIKE %(never_redriven)s"
@@ -144,6 +150,12 @@ UPDATE {{key}} AS k SET reason = {Reason.OWNER_DIED}, token = token + 1, owner =
        due_at = CASE WHEN in_external THEN NULL ELSE {{now}} END,
        state = CASE WHEN in_external THEN {State.REVIEW} ELSE {State.RETRY} END
  WHERE digest = %(digest)s AND token = %(token)s AND state = {State.RUNNING}
+"""
+
+#: A person does not wait for the time of the retry. Attempts and crashes stay counted.
+RETRY_NOW = f"""
+UPDATE {{key}} SET token = token + 1, sends = -1, open_at = {{now}}, due_at = {{now}}
+ WHERE digest = %(digest)s AND token = %(token)s AND state = {State.RETRY} AND message IS NOT NULL
 """
 
 #: After so many sendings no worker has known the task's name.
@@ -182,12 +194,13 @@ FREED = f"(k.state = {State.RUNNING} AND (k.message IS NOT NULL OR k.in_external
 #: One row for each owner that a sweep finds gone, before it is freed.
 RECORD_FREED = f"""
 INSERT INTO {{failed}} (digest, token, at, attempt, state, category, signature, task, scope, key_text,
-                      task_id, worker, error, description, traceback, message)
+                      task_id, worker, error, description, traceback, message, started_at)
 SELECT k.digest, k.token, {{now}}, k.attempts,
        CASE WHEN k.in_external THEN {State.REVIEW} ELSE {State.RETRY} END,
        CASE WHEN k.in_external THEN {Category.MANUAL_REVIEW} ELSE {Category.RETRYABLE} END,
        '{DIED}', k.task, k.scope, k.key_text, COALESCE(k.runner_task_id, k.task_id),
-       COALESCE(k.owner, ''), '{OWNER_DIED}', '{SILENT}', '', NULL
+       COALESCE((SELECT w.name FROM {{worker}} w WHERE w.instance = substr(k.owner, 1, 32)), k.owner, ''),
+       '{OWNER_DIED}', '{SILENT}', '', NULL, k.started_at
   FROM {{key}} k
 """
 

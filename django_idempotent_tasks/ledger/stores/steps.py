@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...states import State
 from ..values import Claim
 from . import claiming, statements
 from .sql import SqlStore
@@ -16,12 +15,9 @@ SELECT k.digest, k.generation, %(name)s, k.token, k.attempts, {{elapsed_ago}}, {
 
 VALUES = "SELECT name, value FROM {step} WHERE digest = %(digest)s AND generation = %(generation)s"
 
-#: Whether what takes a finished key does other work: a new generation, or other arguments in the same one.
-OTHER_WORK = f"(k.state = {State.SUCCEEDED} OR k.fingerprint <> CAST(%(fingerprint)s AS {{uuid}}))"
-
 FORGET = f"""
 DELETE FROM {{step}} WHERE digest = %(digest)s
-   AND EXISTS (SELECT 1 FROM {{key}} k WHERE {claiming.FINISHED} AND {OTHER_WORK})
+   AND EXISTS (SELECT 1 FROM {{key}} k WHERE {claiming.FINISHED} AND {claiming.OTHER_WORK})
 """
 
 

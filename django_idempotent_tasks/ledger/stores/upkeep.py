@@ -8,7 +8,9 @@ from datetime import datetime
 from uuid import UUID
 
 from ...states import State
-from ..values import Due, RedriveBite
+from ..paused import Paused
+from ..presence import Presence
+from ..values import Due, RedriveBite, TaskTotals
 
 #: Longer than any lease.
 LONGEST = 2**31 - 1
@@ -30,12 +32,51 @@ class Upkeep(ABC):
         """Delete at most ``bite`` redrive operations that ended more than ``keep`` ago; how many."""
 
     @abstractmethod
+    def active_pauses(self) -> list[Paused]:
+        """The pauses that are in force, the oldest first."""
+
+    @abstractmethod
+    def ended_pauses(self) -> list[Paused]:
+        """Those that are over and not noted as drained, the oldest first."""
+
+    @abstractmethod
+    def park(self, digest: UUID, *, token: int, pause: int) -> bool:
+        """Let a PENDING or RETRY row wait for the end of a pause; False where the pause is over.
+
+        Also where the row has another token, or no message to send it by. Never waits for the row.
+        """
+
+    @abstractmethod
+    def unpark(self, pause: Paused, *, bite: int) -> int:
+        """Make at most ``bite`` rows due that wait for this pause, or at their own later time; how many."""
+
+    @abstractmethod
+    def count_held(self, pause: Paused, *, bite: int) -> int:
+        """How many rows wait for this pause; ``bite`` are counted at most."""
+
+    @abstractmethod
+    def drained(self, pause: Paused) -> bool:
+        """Note that nothing waits for a pause any more; False where that was noted."""
+
+    @abstractmethod
+    def prune_pauses(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` pauses that were drained more than ``keep`` ago; how many."""
+
+    @abstractmethod
     def prune_failed(self, *, keep: int, bite: int) -> int:
         """Delete at most ``bite`` failed jobs older than ``keep``; how many."""
 
     @abstractmethod
     def count_hour(self, hour: datetime, until: datetime, *, marker: str) -> None:
-        """Count by task what became of the keys made from ``hour`` until then; ``marker``: an empty row."""
+        """Count by task what became of the keys made from ``hour`` until then; ``marker``: an empty row.
+
+        A run counts where its owner ended it and it was leased; a wait where the key was reserved and its
+        first attempt ended it: neither a failure nor a redrive came between.
+        """
+
+    @abstractmethod
+    def totals_since(self, since: datetime, *, most: int) -> list[TaskTotals]:
+        """The same of the newest ``most`` keys made since then, read now and written nowhere."""
 
     @abstractmethod
     def prune_hourly(self, *, keep: int, bite: int) -> int:
@@ -53,12 +94,31 @@ class Upkeep(ABC):
         """Delete those of these cursors that nobody has written to meanwhile; how many."""
 
     @abstractmethod
+    def note_worker(self, presence: Presence) -> None:
+        """Write that a worker lives, and what it does; one that has stopped stays stopped."""
+
+    @abstractmethod
+    def worker_stopped(self, instance: str) -> None:
+        """Note once that a worker has ended; nothing for one that never wrote."""
+
+    @abstractmethod
+    def prune_workers(self, *, keep: int, bite: int) -> int:
+        """Delete at most ``bite`` workers that wrote nothing for more than ``keep``; how many."""
+
+    @abstractmethod
     def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
         """PENDING to SUCCEEDED for tasks that are not ours, whose messages the broker has; how many."""
 
     @abstractmethod
     def send_failed(self, digest: UUID, *, token: int) -> None:
         """A message of this row was not sent: the sweeper's next look is when it is due, not later."""
+
+    @abstractmethod
+    def hasten(self, digest: UUID, *, token: int) -> bool:
+        """Make a PENDING or RETRY row due now whose message is out, before its time; whether it did.
+
+        Not a row that an atomic run has locked, nor one without a message on its way. Never waits.
+        """
 
     @abstractmethod
     def prune(self, state: State, *, bite: int) -> int:

@@ -12,12 +12,14 @@ from django.core.management.base import CommandParser
 
 from ...conf.values import LONGEST
 from ...ledger.encoding import given_json as parsed
+from ...models import BatchState
 from ...operations.redrives import FASTEST
 from ...operations.selection import NOT_IN_A_COLUMN, YEARS
 from ...states import Category, State
 from .report import Options, could_not_run
 
 _DURATION = re.compile(r"(\d+)\s*([smhd]?)")
+_LISTENING = re.compile(r"([\w.-]+):(\d{1,5})")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -75,7 +77,7 @@ def category(value: object) -> Category:
     try:
         return Category[name] if not isinstance(value, Category) else value
     except KeyError:
-        msg = f"{value!r} is no category; use fatal, retryable or manual_review"
+        msg = f"{value!r} is no category; use fatal, retryable, manual_review or expected"
         raise ArgumentTypeError(msg) from None
 
 
@@ -109,6 +111,17 @@ def rate(value: object) -> int:
     return number
 
 
+def listening(value: object) -> tuple[str, int]:
+    """An address and a port, ``127.0.0.1:9180``."""
+    if isinstance(value, tuple):
+        return value
+    match = _LISTENING.fullmatch(str(value).strip())
+    if match is None or not 0 <= int(match[2]) < 65536:  # noqa: PLR2004
+        msg = f"{value!r} is no address with a port; write 127.0.0.1:9180"
+        raise ArgumentTypeError(msg)
+    return match[1], int(match[2])
+
+
 def given_json(value: object) -> tuple[object]:
     """The value of JSON text, in a tuple, since null is a value too."""
     if isinstance(value, tuple):
@@ -133,6 +146,27 @@ def arguments(value: object) -> tuple[list[Any], dict[str, Any]]:
             return args, kwargs
     msg = 'the arguments are written {"args": [...], "kwargs": {...}}'
     raise ArgumentTypeError(msg)
+
+
+def batch(value: object) -> UUID:
+    """The id of a batch, as ``idem batches list`` prints it."""
+    try:
+        return UUID(str(value))
+    except ValueError:
+        msg = f"{value!r} is no id of a batch; 'idem batches list' prints them"
+        raise ArgumentTypeError(msg) from None
+
+
+def batch_state(value: object) -> BatchState:
+    """The state of a batch, by its name."""
+    try:
+        return (
+            BatchState[str(value).upper().replace("-", "_")] if not isinstance(value, BatchState) else value
+        )
+    except KeyError:
+        names = ", ".join(each.name.lower() for each in BatchState)
+        msg = f"{value!r} is no state of a batch; use one of {names}"
+        raise ArgumentTypeError(msg) from None
 
 
 def number(value: object) -> int:
@@ -171,6 +205,10 @@ _TYPES = {
     "reason": text,
     "older_than": duration,
     "max_age": duration,
+    "lasts": duration,
+    "max_busy": duration,
+    "name": text,
+    "timeout": seconds,
     "state": state,
     "signature": text,
     "task_id": text,
@@ -181,6 +219,8 @@ _TYPES = {
     "arguments": arguments,
     "done": given_json,
     "number": number,
+    "batch": batch,
+    "batch_state": batch_state,
     "limit": count,
     "bite": count,
     "pause": seconds,
@@ -200,9 +240,9 @@ def checked(options: Options) -> dict[str, Any]:
     return values
 
 
-def add_common(parser: CommandParser) -> None:
+def add_common(parser: CommandParser, *, formats: tuple[str, ...]) -> None:
     """Add the options of every sub-command; Django's own may also follow the sub-command."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="what is printed")
+    parser.add_argument("--format", choices=formats, default="text", help="what is printed")
     parser.add_argument("--database", metavar="ALIAS", help="the ledger's database; default: the setting")
     parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=SUPPRESS, help=SUPPRESS)
     for name in ("--settings", "--pythonpath"):

@@ -43,7 +43,7 @@ def one_or_many(store: LedgerStore, options: Options) -> UUID | Selection:
     digest, selection, is_all = options.get("digest"), selection_of(store, options), options.get("all")
     if digest is not None:
         if selection.given() or is_all:
-            raise could_not_run("Give a digest, or filters, or --all: not two of them.")
+            raise could_not_run("Give one of these: a digest, filters, or --all.")
         return UUID(str(digest))
     if bool(selection.given()) == bool(is_all):
         words = (

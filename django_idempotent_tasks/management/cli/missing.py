@@ -1,4 +1,4 @@
-"""Reports that a key does not exist, or is not a dead letter (any more)."""
+"""Reports that a key or a batch does not exist, or that a key is not a dead letter (any more)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from .report import FINDINGS, Report
 def no_key() -> Report:
     """The report where no row has the digest or key."""
     return Report({"key": None}, ["There is no such key; 'idem keys list' shows the newest."], FINDINGS)
+
+
+def no_batch() -> Report:
+    """The report where no batch has the id."""
+    line = "There is no such batch; 'idem batches list' shows the newest."
+    return Report({"batch": None}, [line], FINDINGS)
 
 
 def not_dead(row: IdempotencyKey) -> Report:

@@ -11,12 +11,20 @@ from .report import Action
 Groups: TypeAlias = "Group[Parser]"
 
 
-def add(group: Groups, name: str, action: Action, words: str, **of_parser: Any) -> Parser:
+def add(
+    group: Groups,
+    name: str,
+    action: Action,
+    words: str,
+    *,
+    formats: tuple[str, ...] = ("text", "json"),
+    **of_parser: Any,
+) -> Parser:
     """Add a sub-command; ``words`` say what it does."""
     description = f"{words[0].upper()}{words[1:]}."
     parser = group.add_parser(name, help=words, description=description, **of_parser)
     parser.set_defaults(action=action)
-    add_common(parser)
+    add_common(parser, formats=formats)
     return parser
 
 
@@ -53,7 +61,7 @@ def add_yes(parser: Parser) -> None:
 
 def add_reason(parser: Parser, *, required: bool = False) -> None:
     """Add ``--reason``, which the log keeps."""
-    words = "why; it is logged with your name"
+    words = "the reason, which the log keeps with your name"
     parser.add_argument("--reason", type=text, required=required, metavar="TEXT", help=words)
 
 

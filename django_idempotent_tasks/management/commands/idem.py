@@ -39,7 +39,7 @@ class Command(BaseCommand):
 
     def _report(self, options: dict[str, Any], *, aloud: bool) -> Report:
         try:
-            store = _ledger(options["database"])
+            store = _ledger(options["database"]) if options.get("needs_ledger", True) else None
             report: Report = options["action"](store, options, self._say if aloud else _silent)
         except ConfigurationError as error:
             raise could_not_run(str(error)) from error

@@ -42,7 +42,7 @@ def add_dead_letters(group: Groups) -> None:
 def add_redrives(group: Groups) -> None:
     """``list``, ``show``, ``follow`` and ``stop``."""
     parser = add(group, "list", list_redrives, "redrives of many dead letters, the newest first")
-    parser.add_argument("--limit", type=count, metavar="N", default=20, help="at most so many (20)")
+    parser.add_argument("--limit", type=count, metavar="N", default=20, help="at most this many (20)")
     parser = add(group, "show", show_redrive, "how far a redrive is, and how many have failed again since")
     _add_number(parser)
     parser = add(group, "follow", follow_redrive, "wait for the end of a redrive and say how it went")
@@ -57,7 +57,10 @@ def add_letter_filters(parser: Parser) -> None:
     add_task_and_scope(parser)
     parser.add_argument("--signature", type=text, metavar="SIG", help="one kind of error, as 'list' shows it")
     parser.add_argument(
-        "--category", type=category, metavar="CATEGORY", help="fatal, retryable or manual_review"
+        "--category",
+        type=category,
+        metavar="CATEGORY",
+        help="fatal, retryable, manual_review; expected: ends on which nobody has to decide",
     )
     parser.add_argument("--state", type=state, metavar="STATE", help="failed or review")
     _add_times(parser)
@@ -65,10 +68,20 @@ def add_letter_filters(parser: Parser) -> None:
 
 def _add_times(parser: Parser) -> None:
     parser.add_argument(
-        "--since", "--newer-than", dest="since", type=when, metavar="WHEN", help="2h (ago), 2026-03-01T14:05"
+        "--since",
+        "--newer-than",
+        dest="since",
+        type=when,
+        metavar="WHEN",
+        help="from when: 2h (ago), 2026-03-01T14:05",
     )
     parser.add_argument(
-        "--until", "--older-than", dest="until", type=when, metavar="WHEN", help="the same, for the other end"
+        "--until",
+        "--older-than",
+        dest="until",
+        type=when,
+        metavar="WHEN",
+        help="until when, in the same form",
     )
 
 
@@ -76,16 +89,20 @@ def _add_list(group: Groups) -> None:
     parser = add(group, "list", list_letters, "dead letters, grouped by their error's signature")
     add_letter_filters(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--by-signature", action="store_true", help="one line a kind of error (the default)")
-    form.add_argument("--rows", action="store_true", help="one line a dead letter")
-    form.add_argument("--discarded", action="store_true", help="the discarded ones, one line each")
-    parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most so many lines (50)")
+    form.add_argument(
+        "--by-signature", action="store_true", help="one line for each kind of error (the default)"
+    )
+    form.add_argument("--rows", action="store_true", help="one line for each dead letter")
+    form.add_argument(
+        "--discarded", action="store_true", help="only discarded dead letters, one line for each"
+    )
+    parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most this many lines (50)")
 
 
 def _add_digest_or_filters(parser: Parser) -> None:
     add_digest(parser, nargs="?")
     add_letter_filters(parser)
-    parser.add_argument("--all", action="store_true", help="every dead letter, where no filter is given")
+    parser.add_argument("--all", action="store_true", help="all dead letters, instead of filters")
 
 
 def _add_decision(parser: Parser) -> None:
@@ -98,7 +115,7 @@ def _add_redrive(group: Groups) -> None:
     _add_digest_or_filters(parser)
     words = 'other arguments for the dead letter DIGEST: {"args": [...], "kwargs": {...}}'
     parser.add_argument("--arguments", type=arguments, metavar="JSON", help=words)
-    parser.add_argument("--rate", type=rate, metavar="N/s", help="at most so many keys a second")
+    parser.add_argument("--rate", type=rate, metavar="N/s", help="at most this many keys a second")
     parser.add_argument("--wait", action="store_true", help="follow the redrive of many to its end")
     _add_decision(parser)
 

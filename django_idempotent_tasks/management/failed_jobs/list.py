@@ -15,6 +15,7 @@ from ...models import FailedJob
 from ...operations.redaction import call_of, call_text
 from ...operations.search import WINDOW
 from ...operations.text import SHOWN, category_name, since, table
+from ...operations.workers import worker_words
 from ...states import State
 from ..cli.chosen import moment
 from ..cli.report import FINDINGS, Options, Report, Say
@@ -109,7 +110,7 @@ def job_facts(job: FailedJob) -> dict[str, object]:
         "scope": job.scope,
         "key": job.key_text,
         "task_id": job.task_id,
-        "worker": job.worker,
+        "worker": worker_words(job.worker),
         "error": job.error,
         "description": job.description,
     }
@@ -130,7 +131,7 @@ def job_table(jobs: Sequence[FailedJob], now: datetime) -> list[str]:
 def _line(job: FailedJob, now: datetime) -> tuple[object, ...]:
     error = f"{job.error}: {job.description}"[:SHOWN]
     went = (job.task, job.attempt, state_of(job), category_name(job.category) or "-")
-    return (job.pk, since(job.at, now), *went, job.signature, job.worker, error)
+    return (job.pk, since(job.at, now), *went, job.signature, worker_words(job.worker), error)
 
 
 def traceback_lines(trace: str | None) -> list[str]:

@@ -15,7 +15,7 @@ def add_failed_jobs(group: Groups) -> None:
     add_letter_filters(parser)
     parser.add_argument("--task-id", type=text, metavar="ID", help="the call's task id")
     parser.add_argument("--plain", action="store_true", help="only attempts of tasks without a key")
-    parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most so many (50)")
+    parser.add_argument("--limit", type=count, metavar="N", default=50, help="at most this many (50)")
     parser = add(group, "show", show_job, "one failed attempt", conflict_handler="resolve")
     _add_number(parser)
     add_traceback(parser)

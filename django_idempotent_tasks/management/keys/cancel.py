@@ -6,17 +6,20 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
 
-from ...conf import settings
 from ...identity.text import harmless
 from ...ledger.moments import database_now
 from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
+from ...operations.batch_following import follow_soon
+from ...operations.cancel import cancel_key
 from ...operations.search import Wanted, by_digest
+from ...operations.workers import holder
 from ...states import LIVE, State
 from ..cli.missing import no_key
 from ..cli.reason import reason_of, who
@@ -95,11 +98,12 @@ def _cancel(store: LedgerStore, row: IdempotencyKey, *, only: State | None) -> s
 
     ``only``: a key that has left this state is left alone. Its row is locked for that, without waiting.
     """
-    alias, window = store.connection.alias, settings().redelivery_window
+    alias = store.connection.alias
     keys = IdempotencyKey.objects.using(alias).filter(digest=row.digest).select_for_update(skip_locked=True)
     with nullcontext() if only is None else transaction.atomic(using=alias):
         is_there = only is None or keys.filter(state=only).first() is not None
-        if is_there and store.cancel(row.digest, window=window, task_id=row.task_id):
+        if is_there and cancel_key(store, row):
+            follow_soon(store, row.digest)
             return "cancelled"
     return _why_not(store, row, only)
 
@@ -113,10 +117,12 @@ def _why_not(store: LedgerStore, row: IdempotencyKey, only: State | None) -> str
     return "locked"  # by a transaction that is ending the call, or is about to
 
 
-def _planned(found: Counter[str]) -> Report:
+def _planned(found: Counter[str], row: IdempotencyKey | None = None, now: datetime | None = None) -> Report:
     total = sum(found.values())
     by_state = ", ".join(f"{number} {state}" for state, number in found.items()) or "none"
     lines = [f"Dry run: would cancel {total} key(s): {by_state}.", _NOTE, "Say --yes to do it."]
+    if row is not None and now is not None and row.state == State.RUNNING:
+        lines.insert(1, f"It is held by {holder(row, now).text}.")
     return Report({"outcome": "dry run", "keys": total, "states": dict(found)}, lines)
 
 
@@ -142,7 +148,7 @@ def _cancel_one(store: LedgerStore, digest: UUID, reason: str, *, yes: bool) -> 
         facts = {"outcome": "not live", "state": state.name.lower()}
         return Report(facts, [f"Nothing to cancel: the key is {state.name}."], FINDINGS)
     if not yes:
-        return _planned(Counter([state.name.lower()]))
+        return _planned(Counter([state.name.lower()]), row, database_now(store))
     outcomes = Counter([_cancel(store, row, only=None)])
     _log(f"{harmless(row.task)} {row.digest}", reason, outcomes)
     return _done(outcomes)

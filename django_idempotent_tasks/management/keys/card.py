@@ -11,13 +11,15 @@ from ...identity.text import harmless
 from ...ledger.encoding import decode_error
 from ...ledger.moments import exact
 from ...ledger.progress import decode_progress, progress_words
-from ...ledger.rows import steps_of
+from ...ledger.rows import follow_up_of, steps_of
 from ...messages.message import pretty
 from ...messages.unreadable import Unreadable, parsed
 from ...models import IdempotencyKey, Step
+from ...operations.obstacles import obstacles
 from ...operations.redaction import call_of, call_text
 from ...operations.sentences import what_next
 from ...operations.text import since, span
+from ...operations.workers import holder
 from ...states import FINISHED, Category, Reason, State
 
 
@@ -41,17 +43,19 @@ def brief(row: IdempotencyKey, now: datetime) -> dict[str, object]:
 def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, object]:
     """All facts of a key; its arguments, its result and its steps' values only with ``payload``."""
     state = State(row.state)
-    held = state is State.RUNNING
+    held = holder(row, now) if state is State.RUNNING else None
     facts = brief(row, now) | {
         "reason": Reason(row.reason).name.lower().replace("_", " "),
         "token": row.token,
         "generation": row.generation,
-        "holder": row.owner if held else None,
+        "holder": held.text if held else None,
+        "holder_is_alive": held.is_alive if held else None,
         "holder_task_id": (row.runner_task_id or row.task_id) if held else None,
         "lease_left_seconds": _left(row, now) if held else None,
         "inside_external": row.in_external,
         "progress": decode_progress(row.progress),
         "steps": [_step(step, payload=payload) for step in steps_of(row, values=payload)],
+        "follow_up": _follow_up(row),
         "started": row.started_at,
         "finished": row.finished_at if state in FINISHED else None,
         "signature": row.signature,
@@ -59,6 +63,7 @@ def card(row: IdempotencyKey, now: datetime, *, payload: bool) -> dict[str, obje
         "discarded": row.discarded_at,
         "error": decode_error(row.result) if state in {State.FAILED, State.REVIEW} else None,
         "stored_message": row.message is not None,
+        "obstacles": obstacles(row, now),
         "next": what_next(row, now, commands=True),
     }
     return facts | (_payload(row, state) if payload else {})
@@ -80,7 +85,10 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
         shown["lease"] = f"{span(left)} left" if left > 0 else f"over for {span(-left)}"
     progress = decode_progress(row.progress)
     shown["progress"] = None if progress is None else progress_words(progress)
-    for name in ("age_seconds", "next", "steps"):
+    waiting = facts["follow_up"]
+    if isinstance(waiting, dict):
+        shown["follow_up"] = f"call {waiting['task_id']} has waited for {since(waiting['since'], now)}"
+    for name in ("age_seconds", "holder_is_alive", "next", "obstacles", "steps"):
         del shown[name]
     payload = {name: shown.pop(name) for name in ("message", "result") if name in shown}
     lines = [f"{name.replace('_', ' ')}: {_cell(value)}" for name, value in shown.items() if _is_shown(value)]
@@ -90,7 +98,18 @@ def card_lines(facts: dict[str, object], row: IdempotencyKey, now: datetime) -> 
     }
     for name in payload:
         lines += [f"{name}:", *(f"  {harmless(line)}" for line in texts[name].splitlines())]
-    return [*lines, *_step_lines(facts["steps"]), f"next: {facts['next']}"]
+    return [
+        *lines,
+        *_step_lines(facts["steps"]),
+        *_obstacle_lines(facts["obstacles"]),
+        f"next: {facts['next']}",
+    ]
+
+
+def _follow_up(row: IdempotencyKey) -> dict[str, object] | None:
+    """The call that is run after the present one; None follows what has not begun."""
+    waiting = None if row.state == State.PENDING else follow_up_of(row)
+    return None if waiting is None else {"task_id": waiting.task_id, "since": waiting.created_at}
 
 
 def _step(step: Step, *, payload: bool) -> dict[str, object]:
@@ -106,6 +125,10 @@ def _step_lines(steps: Any) -> Iterator[str]:
         yield f"  {harmless(step['name'])}: attempt {step['attempt']}, {step['seconds']} s"
         if "value" in step:
             yield f"    {harmless(json.dumps(step['value'], default=str))}"
+
+
+def _obstacle_lines(found: Any) -> Iterator[str]:
+    yield from (f"in the way: {harmless(each)}" for each in found)
 
 
 def _left(row: IdempotencyKey, now: datetime) -> float | None:

@@ -11,6 +11,7 @@ from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import by_digest
 from ...operations.sentences import what_next
+from ...operations.workers import Holder, holder
 from ...states import State
 from ..cli.missing import no_key
 from ..cli.reason import who
@@ -32,7 +33,7 @@ def release_key(store: LedgerStore, options: Options, _say: Say) -> Report:
     if row.state != State.RUNNING:
         return _nothing_to_release(row, store)
     if not options["yes"]:
-        return _planned(row)
+        return _planned(row, holder(row, database_now(store)))
     if not orphans.release(store, row):
         return _report(row, "moved on", ["Nothing was released: the key has moved on. Look again."], FINDINGS)
     logger.warning(
@@ -47,12 +48,12 @@ def _nothing_to_release(row: IdempotencyKey, store: LedgerStore) -> Report:
     return _report(row, "not held", lines, FINDINGS)
 
 
-def _planned(row: IdempotencyKey) -> Report:
+def _planned(row: IdempotencyKey, held: Holder) -> Report:
     goal = "moves to REVIEW, for it is inside external()" if row.in_external else "can be claimed at once"
-    holder = f"{harmless(row.owner)} (call {harmless(row.runner_task_id or row.task_id)})"
+    call = harmless(row.runner_task_id or row.task_id)
     key = f"{harmless(row.task)} {harmless(row.key_text)}"
     lines = [
-        f"Dry run: would release {key}, token {row.token}, held by {holder}.",
+        f"Dry run: would release {key}, token {row.token}, held by {held.text} (call {call}).",
         f"{_REFUSED} The key {goal}.",
         "Say --yes to do it.",
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from ...exceptions import InvalidKey
 from ...identity.text import harmless
 from ...ledger.moments import database_now
@@ -11,6 +9,8 @@ from ...ledger.stores import LedgerStore
 from ...models import IdempotencyKey
 from ...operations.search import WINDOW, Found, Wanted, by_digest, by_text, newest
 from ...operations.text import since, table
+from ...operations.workers import Fleet, fleet
+from ...states import State
 from ..cli.missing import no_key
 from ..cli.report import Options, Report, Say, could_not_run
 from .card import brief, card, card_lines
@@ -20,17 +20,18 @@ def list_keys(store: LedgerStore, options: Options, _say: Say) -> Report:
     """List the newest keys that fit the filters."""
     now, wanted = database_now(store), Wanted.of(options)
     found = newest(store.connection.alias, wanted, now=now, limit=options["limit"])
+    workers = fleet(store, now=now)
     facts = {
-        "keys": [brief(row, now) for row in found.rows],
+        "keys": [brief(row, now) | {"holder": _holder(row, workers)} for row in found.rows],
         "more": found.has_more,
         "looked_at_all": found.is_all,
     }
-    return Report(facts, _listed(found, now))
+    return Report(facts, _listed(found, workers))
 
 
-def _listed(found: Found, now: datetime) -> list[str]:
-    head = ("digest", "state", "task", "scope", "key", "attempts", "age")
-    lines = table([head, *(_line(row, now) for row in found.rows)]) if found.rows else ["No keys."]
+def _listed(found: Found, workers: Fleet) -> list[str]:
+    head = ("digest", "state", "task", "scope", "key", "attempts", "age", "holder")
+    lines = table([head, *(_line(row, workers) for row in found.rows)]) if found.rows else ["No keys."]
     if found.has_more:
         lines.append("There are more; --limit N shows them.")
     if not found.is_all:
@@ -38,11 +39,17 @@ def _listed(found: Found, now: datetime) -> list[str]:
     return lines
 
 
-def _line(row: IdempotencyKey, now: datetime) -> tuple[object, ...]:
-    facts = brief(row, now)
+def _line(row: IdempotencyKey, workers: Fleet) -> tuple[object, ...]:
+    facts = brief(row, workers.now)
     scope = "-" if row.scope is None else row.scope or '""'
-    age = since(row.created_at, now)
-    return (row.digest, facts["state"], row.task, scope, row.key_text, row.attempts, age)
+    age, held = since(row.created_at, workers.now), _holder(row, workers) or "-"
+    return (row.digest, facts["state"], row.task, scope, row.key_text, row.attempts, age, held)
+
+
+def _holder(row: IdempotencyKey, workers: Fleet) -> str | None:
+    """Who runs the key's call now."""
+    is_held = row.state == State.RUNNING
+    return workers.holder_of(row.owner, row.started_at).text if is_held else None
 
 
 def show_key(store: LedgerStore, options: Options, _say: Say) -> Report:

@@ -12,8 +12,10 @@ from ...ledger.moments import database_now, exact
 from ...ledger.stores import LedgerStore
 from ...models import BEAT, Leader
 from ...operations.text import span
+from ...operations.workers import leader_words
 from ..cli.project import project_app
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from .pauses import in_force
 from .run_now import require_beat
 
 SCHEDULER = "django_idempotent_tasks.schedulers:SingleInstanceDatabaseScheduler"
@@ -67,7 +69,8 @@ def beat_health(store: LedgerStore, options: Options, _say: Say) -> Report:
     if strangers:
         names = harmless(", ".join(strangers[:LISTED]))
         lines.append(f"An ordinary beat also sent {len(strangers)}; stop that beat: {names}")
-    return Report(facts, lines, FINE if is_led and not (waiting or aside or strangers) else FINDINGS)
+    is_fine = is_led and not (waiting or aside or strangers)
+    return in_force(store, Report(facts, lines, FINE if is_fine else FINDINGS))
 
 
 def _entries(store: LedgerStore, now: datetime, late: timedelta) -> Any:
@@ -78,7 +81,7 @@ def _entries(store: LedgerStore, now: datetime, late: timedelta) -> Any:
 
 def _leader_line(facts: dict[str, Any], age: float | None) -> str:
     if facts["leader"]:
-        return f"{harmless(facts['leader'])} leads beat; it ticked {span(age or 0)} ago."
+        return f"{leader_words(facts['leader'])} leads beat; it ticked {span(age or 0)} ago."
     if age is None:
         return "No beat has ever led: start one (manage.py idem beat)."
     return f"No beat leads; the last one ticked {span(age)} ago. Start one (manage.py idem beat)."

@@ -1,4 +1,4 @@
-"""``idem prune --scope``: deletes the finished keys of a departed tenant, whatever their age, in bites."""
+"""``idem prune --scope``: deletes what is finished of a departed tenant, whatever its age, in bites."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ...ledger.stores import LedgerStore
-from ...models import AnsweredCall, DuplicateAttempt, FailedJob, IdempotencyKey, Step
+from ...models import AnsweredCall, Batch, DuplicateAttempt, FailedJob, IdempotencyKey, Step
 from ...states import PRUNED, State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
+from .erase_batches import erase_batches
 
 #: How many rows one query reads: no index holds the scope.
 STEP = 10_000
@@ -52,7 +53,8 @@ def _report(scope: str, total: _Bite, *, yes: bool, more: bool) -> Report:
     if total.kept:
         lines.append(
             f"Kept, because not finished: {_listed(total.kept)}. End live keys with 'idem keys cancel"
-            " --scope', and prune again; decide about keys in review first."
+            " --scope', batches with 'idem batches cancel', and prune again; decide about keys in review"
+            " first."
         )
     if more:
         lines.append("Stopped at --max-seconds; there may be more.")
@@ -70,12 +72,20 @@ def _bites(alias: str, scope: str, *, size: int, yes: bool) -> Iterator[_Bite]:
         for digests in _parts([digest for digest in states if states[digest] in PRUNED], size):
             yield _keys(alias, states, digests, yes=yes)
     for name, beside in (("duplicates", DuplicateAttempt), ("failed_jobs", FailedJob)):
-        for rows in _pages(beside.objects.using(alias), scope):
-            ids = list(_of_finished(rows).values_list("pk", flat=True))
-            for part in _parts(ids, size):
-                if yes:
-                    beside.objects.using(alias).filter(pk__in=part).delete()
-                yield _Bite(deleted=Counter({name: len(part)}))
+        yield from _beside(name, beside.objects.using(alias), scope, size=size, yes=yes)
+    for rows in _pages(Batch.objects.using(alias), scope):
+        for deleted, kept in erase_batches(alias, rows, size=size, yes=yes):
+            yield _Bite(deleted, kept)
+
+
+def _beside(name: str, every: QuerySet[Any], scope: str, *, size: int, yes: bool) -> Iterator[_Bite]:
+    """Delete rows of one kind whose key is finished or deleted."""
+    for rows in _pages(every, scope):
+        ids = list(_of_finished(rows).values_list("pk", flat=True))
+        for part in _parts(ids, size):
+            if yes:
+                every.filter(pk__in=part).delete()
+            yield _Bite(deleted=Counter({name: len(part)}))
 
 
 def _keys(alias: str, states: dict[UUID, State], digests: Sequence[UUID], *, yes: bool) -> _Bite:

@@ -14,15 +14,17 @@ from ...operations.counts import (
     CAP,
     Count,
     answered_past_their_time,
+    batches_past_their_time,
     capped,
     duplicates_past_their_time,
     failed_jobs_past_their_time,
     hourly_past_their_time,
     past_their_time,
     redrives_past_their_time,
+    workers_past_their_time,
 )
 from ...states import PRUNED
-from ...sweeper.prune import HOURLY_KEEP, gone_cursors, prune_bite
+from ...sweeper.prune import HOURLY_KEEP, WORKER_KEEP, gone_cursors, prune_bite
 from ..cli.report import Options, Report, Say
 from .erase import erase
 
@@ -79,6 +81,8 @@ def _past_their_time(store: LedgerStore) -> dict[str, Count]:
         "duplicates": duplicates_past_their_time(alias, before(settings().retention)),
         "hourly": hourly_past_their_time(alias, before(HOURLY_KEEP)),
         "redrives": redrives_past_their_time(alias, keep),
+        "batches": batches_past_their_time(alias, now),
+        "workers": workers_past_their_time(alias, before(WORKER_KEEP)),
         "cursors": capped(len(gone_cursors(store, bite=CAP + 1))),
     }
 

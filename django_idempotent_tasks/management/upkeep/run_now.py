@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from ...beat.checks import beat_problem
@@ -14,6 +15,7 @@ from ...ledger.stores import LedgerStore
 from ...models import BeatCursor, IdempotencyKey
 from ...operations.tasks import known_task
 from ...operations.text import since
+from ...operations.workers import holder
 from ...states import State
 from ..cli.project import project_app
 from ..cli.reason import who
@@ -64,18 +66,18 @@ def _planned(task: Any) -> Report:
 
 
 def _busy(task: Any, key: IdempotencyKey, store: LedgerStore) -> Report:
-    age = since(key.started_at or key.created_at, database_now(store))
-    lines = [f"{harmless(task.name)} was not run. {_words(key, age)}"]
+    lines = [f"{harmless(task.name)} was not run. {_words(key, database_now(store))}"]
     state = State(key.state).name.lower()
     facts = {"name": task.name, "outcome": "busy", "digest": key.digest, "state": state}
     return Report(facts, lines, FINDINGS)
 
 
-def _words(key: IdempotencyKey, age: str) -> str:
+def _words(key: IdempotencyKey, now: datetime) -> str:
     """Which occurrence keeps the task from running, since when, and who has it."""
+    age = since(key.started_at or key.created_at, now)
     match State(key.state):
         case State.RUNNING:
-            return f"It is running for {age}, by {harmless(key.owner)}: wait for it, or cancel its key."
+            return f"It is running for {age}, by {holder(key, now).who}: wait for it, or cancel its key."
         case State.RETRY:
             return (
                 f"Its last run began {age} ago, failed, and is tried again: wait for it, or cancel its key."

@@ -10,13 +10,15 @@ from ...ledger.constraints import missing_in
 from ...ledger.moments import exact
 from ...ledger.stores import LedgerStore
 from ...models import DEAD, Leader
-from ...operations.counts import Count, total
+from ...operations.counts import TO_DECIDE, Count, total
 from ...operations.findings import Finding, findings
 from ...operations.status import Status, look
 from ...operations.text import since, span, table
-from ...states import Category, State
+from ...operations.workers import leader_words
+from ...states import State
 from ..cli.report import FINDINGS, FINE, Options, Report, Say
 from ..dead_letters.operations import operation_facts, progress
+from .pauses import pause_lines
 
 #: How many names of periodic tasks are listed.
 LISTED = 20
@@ -31,8 +33,11 @@ def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
         "oldest_pending_seconds": _age(seen),
         "expired_leases": seen.count(State.RUNNING, "open").facts(),
         "dead_letters": _dead_facts(seen),
+        "expected_ends": seen.count(State.FAILED, "expected").facts(),
         "sweeper": _leader_facts(seen),
         "beat": beat_facts(seen.beat),
+        "would_refuse": seen.would_refuse.facts(),
+        "pauses": [each.facts() for each in seen.pauses],
         "redrives": [operation_facts(row) for row in seen.redrives],
         "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
     }
@@ -80,6 +85,9 @@ def _lines(seen: Status) -> list[str]:
                 ("oldest pending", _age_text(seen)),
                 ("expired leases", seen.count(State.RUNNING, "open")),
                 ("dead letters", _dead_text(seen)),
+                ("expected ends", seen.count(State.FAILED, "expected")),
+                *_shadow_lines(seen),
+                *pause_lines(seen.pauses, seen.now),
                 *((f"redrive {row.pk}", harmless(progress(row))) for row in seen.redrives),
             ]
         ),
@@ -96,7 +104,7 @@ def _oldest_dead(seen: Status) -> datetime | None:
 
 
 def _dead_facts(seen: Status) -> dict[str, object]:
-    by_category = {each.name.lower(): _dead(seen, each.name).facts() for each in Category}
+    by_category = {each.name.lower(): _dead(seen, each.name).facts() for each in TO_DECIDE}
     return {**_dead(seen, "kept").facts(), "categories": by_category, "oldest": _oldest_dead(seen)}
 
 
@@ -104,15 +112,21 @@ def _dead_text(seen: Status) -> str:
     oldest = _oldest_dead(seen)
     if oldest is None:
         return "none"
-    counts = [(_dead(seen, each.name), each.name.lower().replace("_", " ")) for each in Category]
+    counts = [(_dead(seen, each.name), each.name.lower().replace("_", " ")) for each in TO_DECIDE]
     kinds = ", ".join(f"{count} {name}" for count, name in counts if count.number)
     return f"{kinds or 'some'}; the oldest {since(oldest, seen.now)} ago"
+
+
+def _shadow_lines(seen: Status) -> list[tuple[str, str]]:
+    if not seen.would_refuse.number:
+        return []
+    return [("shadow mode", f"{seen.would_refuse} calls ran in the last day that the guard would refuse")]
 
 
 def _leader_text(seen: Status) -> str:
     if seen.leader is None:
         return "nobody leads, and nobody ever did"
-    holder = harmless(seen.leader.holder)
+    holder = leader_words(seen.leader.holder)
     if seen.is_led:
         return f"{holder} leads for {since(seen.leader.since, seen.now)}"
     return f"nobody leads; {holder} did until {since(seen.leader.expires_at, seen.now)} ago"
@@ -129,7 +143,7 @@ def beat_text(seen: Overview) -> str:
     leader = seen.leader
     if leader is None:
         return "nobody leads, and nobody ever did"
-    holder = harmless(leader.holder)
+    holder = leader_words(leader.holder)
     if not seen.is_led:
         return f"nobody leads; {holder} did until {since(leader.expires_at, seen.now)} ago"
     return f"{holder} leads for {since(leader.since, seen.now)}, {len(seen.standbys)} stand by"

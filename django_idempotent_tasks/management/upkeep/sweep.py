@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -20,6 +21,7 @@ from ...ledger.stores import LedgerStore
 from ...ledger.stores.upkeep import LONGEST
 from ...models import SWEEPER, IdempotencyKey, Leader
 from ...states import State
+from ...sweeper.batches import Following
 from ...sweeper.hours import count_hours
 from ...sweeper.prune import Tidying
 from ...sweeper.sweep import BITE, Sweep, Swept
@@ -79,19 +81,15 @@ def _ended_by_signal(sweeper: Sweeper) -> Iterator[None]:
 
 def _once(store: LedgerStore, app: Celery) -> Report:
     """Sweep once, whoever leads: two sweeps at a time take different rows."""
-    freed = sent = waiting = 0
-    sweep, goes_on, calm = Sweep(app), True, _calm(store)
-    while goes_on:
-        held = _tokens(_over(store).filter(lease_seconds__lte=calm))
-        with store.side_connection() as side:
-            swept = sweep.go_on(side, calm=calm)
-        goes_on = swept.goes_on
-        freed += _freed(swept, held)
-        sent += swept.sent
-        waiting += len(swept.unsent)
+    calm, swept = _calm(store), Counter[str]()
+    _follow_chunks(store, app)  # before: the callbacks of batches are sent as well
+    _sweep(store, app, calm, swept)
+    while _follow_chunks(store, app):
+        _sweep(store, app, calm, swept)
     with store.side_connection() as side:
         count_hours(side)
     pruned = _tidied(store)
+    freed, sent, waiting = (swept[name] for name in ("freed", "sent", "waiting"))
     lines = [
         f"Freed {freed} expired lease(s), sent {sent} message(s), deleted {pruned} row(s) past their time."
     ]
@@ -102,6 +100,27 @@ def _once(store: LedgerStore, app: Celery) -> Report:
         lines.append(f"{waiting} message(s) could not be sent: is the broker up? They wait in the ledger.")
     facts = {"freed": freed, "sent": sent, "pruned": pruned, "waiting": waiting, "spared": spared}
     return Report(facts, lines, FINDINGS if waiting else FINE)
+
+
+def _sweep(store: LedgerStore, app: Celery, calm: int, found: Counter[str]) -> None:
+    """Free and send what is due now, a bite at a time, and count it."""
+    sweep, goes_on = Sweep(app), True
+    while goes_on:
+        held = _tokens(_over(store).filter(lease_seconds__lte=calm))
+        with store.side_connection() as side:
+            swept = sweep.go_on(side, calm=calm)
+        goes_on = swept.goes_on
+        found.update(freed=_freed(swept, held), sent=swept.sent, waiting=len(swept.unsent))
+
+
+def _follow_chunks(store: LedgerStore, app: Celery) -> int:
+    """Let all chunks of batches be where their keys are; how many calls are due for it."""
+    following, goes_on, reserved = Following(app), True, 0
+    while goes_on:
+        with store.side_connection() as side:
+            followed = following.go_on(side)
+        goes_on, reserved = followed.goes_on, reserved + followed.reserved
+    return reserved
 
 
 def _tidied(store: LedgerStore) -> int:

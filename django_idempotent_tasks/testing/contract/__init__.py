@@ -7,6 +7,12 @@ from .atomic_ends import AtomicResults, TakenBack, Transactions
 from .atomic_finished import AtomicReclaims
 from .atomic_open import AtomicTakeovers, CountedStarts
 from .atomic_rivals import AtomicRivals
+from .batch_chunks import FollowingChunks
+from .batch_ends import CancelledBatches, FinishedBatches
+from .batch_moves import MovedRecords
+from .batch_outcomes import KeptOutcomes
+from .batch_prunes import PrunedBatches
+from .batches import SubmittedBatches
 from .claims import FirstClaims, Takeovers
 from .dead_owners import DeadOwners
 from .decisions import DecidedOnce, Discarded, Redriven, RedriveOperations, Resolved
@@ -14,8 +20,11 @@ from .duties import Duplicates, Leadership
 from .failing import FailedAttempts, PlainFailures, UnstorableRecords
 from .finished import Reclaims, ReplacedCalls
 from .holding import Holding
-from .interventions import CountsOfMessages, Releasing, Revoking, UnknownTasks
+from .hours import HourlyTotals
+from .interventions import CountsOfMessages, Hastening, Releasing, Revoking, UnknownTasks
 from .leases import Renewals
+from .pausing import Pauses
+from .promoting import CancelledFollowUps
 from .pruning import PrunedKeys, PrunedRecords
 from .reserving import Reservations, ReservedAnew, ReservedClaims, SentOnly
 from .reserving_many import ManyAtOnce, ManyReservations
@@ -23,10 +32,11 @@ from .rivals import Rivals
 from .settling import Cancelling, Settling, UnsentMessages
 from .silence import ExternalCalls, SilentOwners
 from .steps import ForgottenSteps
-from .sweeping import Bites, FreedLeases, SentAgain
+from .sweeping import Bites, EarlyMessages, FreedLeases, SentAgain
 from .telling import Progress
 from .text import Text
 from .turns import OfOneTurn
+from .workers import LivingWorkers
 
 __all__ = ["StoreContract"]
 
@@ -55,21 +65,26 @@ class StoreContract(
     Discarded,
     Resolved,
     RedriveOperations,
+    EarlyMessages,
+    Pauses,
     PlainFailures,
     Renewals,
     Progress,
     ForgottenSteps,
+    CancelledFollowUps,
     FreedLeases,
     SentAgain,
     Bites,
     CountsOfMessages,
     Revoking,
     Releasing,
+    Hastening,
     UnknownTasks,
     PrunedKeys,
     PrunedRecords,
     Duplicates,
     Leadership,
+    HourlyTotals,
     Text,
     OfOneTurn,
     Rivals,
@@ -83,6 +98,14 @@ class StoreContract(
     Transactions,
     Holding,
     AtomicRivals,
+    SubmittedBatches,
+    FinishedBatches,
+    CancelledBatches,
+    FollowingChunks,
+    KeptOutcomes,
+    MovedRecords,
+    PrunedBatches,
+    LivingWorkers,
 ):
     """What a ledger store promises: each method named ``test_...`` is one promise.
 

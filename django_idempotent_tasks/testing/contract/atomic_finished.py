@@ -40,6 +40,14 @@ class AtomicReclaims(AtomicBench):
             grant = self._try(self.call("B", of=claim.call))
             assert grant == Grant(token + 1, 1, attempts=1, crashes=0, reason=Reason.DONE)
 
+    def test_other_arguments_begin_a_new_generation_of_atomic_runs(self) -> None:
+        one, two = uuid4(), uuid4()
+        for later, generation in ((one, 1), (two, 2), (None, 1)):
+            claim = self.failed(self.claimed(self.call(fingerprint=one)))
+            grant = self._try(self.call("B", of=claim.call, fingerprint=later))
+            assert grant is not None
+            assert grant.generation == generation
+
     def test_a_key_that_is_live_or_in_review_is_not_run_atomically_anew(self) -> None:
         for state in (State.PENDING, State.RUNNING, State.RETRY, State.REVIEW):
             claim = self.in_state(state)

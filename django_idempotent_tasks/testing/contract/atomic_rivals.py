@@ -103,6 +103,13 @@ class AtomicRivals(Meeting, AtomicBench):
                 self._nothing_is_done_to(call)
             assert self.seen(call).state is State.SUCCEEDED
 
+    def test_a_call_that_an_atomic_run_has_is_not_made_due_early(self) -> None:
+        call = self.reserved()
+        digest, token = call.identity.digest, self.row(call).token
+        with self.open_transaction():
+            assert _reserved(self.store(), call, None) is not None
+            assert self.without_waiting(lambda store: store.hasten(digest, token=token)) is False
+
     def test_a_renewal_passes_over_an_atomic_takeover(self) -> None:
         held, other = self.claimed(), self.claimed()
         seen = self.seen(held.call)

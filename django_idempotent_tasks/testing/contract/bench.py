@@ -72,7 +72,8 @@ class Bench:
             key_text=changes.pop("key_text", "7"),
             fingerprint=changes.pop("fingerprint", None),
         )
-        return Call(identity, task="shop.charge", task_id=task_id, message=changes.pop("message", MESSAGE))
+        message = changes.pop("message", MESSAGE)
+        return Call(identity, task="shop.charge", task_id=task_id, message=message, **changes)
 
     def claimed(self, call: Call | None = None, *, lease: int = LEASE) -> Claim:
         """A new key, claimed."""

@@ -25,6 +25,18 @@ class FirstClaims(Bench):
                 again = self.call(task_id, of=first.call)
                 assert self.store().claim_new(again, owner=new_owner(), lease=LEASE) is None
 
+    def test_a_claim_that_a_crash_may_undo_is_granted_once_like_any_other(self) -> None:
+        fresh, reserved = self.call(uuid4().hex, named_here=True), self.reserved()
+        for call, claims in ((fresh, "claim_new"), (self.call(), "claim_new"), (reserved, "claim_reserved")):
+            owner, claim = new_owner(), getattr(self.store(), claims)
+            grant = claim(call, owner=owner, lease=LEASE, durable=False)
+            assert grant == Grant(1, 1, attempts=1, crashes=0, reason=Reason.NONE)
+            with self.untouched(call):
+                for again in (call, self.call("B", of=call)):
+                    assert claim(again, owner=new_owner(), lease=LEASE, durable=False) is None
+            assert self.seen(call).owner == owner
+            assert self.complete(self.granted(call, owner, grant, LEASE)) is True
+
     def test_a_key_without_a_row_is_read_as_none(self) -> None:
         assert self.store().read(uuid4(), task_id="A") is None
 

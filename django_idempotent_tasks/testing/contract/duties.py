@@ -1,11 +1,21 @@
-"""Promises of ``record_duplicate``, ``sum_duplicates``, ``lead`` and ``resign``."""
+"""Promises of ``record_duplicate``, ``read_noting``, ``read_refusing``, ``sum_duplicates`` and ``lead``."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+from uuid import uuid4
+
+from django.utils import timezone
+
+from ...ledger.rules import COMPLETED, Step, Verdict, decide
 from ...ledger.stores.clock import shifted
-from ...ledger.values import Call
+from ...ledger.values import Call, Entry
 from ...models import DuplicateAttempt, Leader
+from ...states import State
 from .bench import LEASE, Bench
 
 
@@ -56,6 +66,69 @@ class Duplicates(Bench):
         assert self.store().sum_duplicates(bite=1) == 1
         assert self.store().sum_duplicates(bite=1) == 1
         assert self.row(claim).duplicates == 1
+
+    def test_only_who_meets_a_completed_key_of_another_call_is_noted_as_refused(self) -> None:
+        for call in self._readers():
+            reason = self._noted(call, lambda call: self.store().read_noting(call, place="worker"), "worker")
+            assert reason in {None, COMPLETED}
+
+    def test_a_sender_is_noted_as_refused_only_where_the_rules_refuse_it_for_that_reason(self) -> None:
+        for call in self._readers():
+            self._noted(call, lambda call: self.store().read_refusing(call, place="send"), "send")
+
+    def _noted(self, call: Call, read: Callable[[Call], Entry | None], place: str) -> str | None:
+        """Why this call was noted as refused; None where it was not, as a store may do."""
+        records = DuplicateAttempt.objects.using(self.alias)
+        before, row = records.count(), self.columns(call)
+        entry = read(call)
+        assert entry is not None
+        verdict = decide(entry, call, owner="", on_failed="rerun")
+        noted = list(records.order_by("id")[before:].values_list("task_id", "place", "reason"))
+        assert noted == ([(call.task_id, place, verdict.reason)] if entry.is_noted else [])
+        assert not entry.is_noted or verdict == Verdict(Step.REFUSE, verdict.reason), (entry, call)
+        as_read = self.seen(call)
+        assert replace(entry, is_noted=False, opens_in=None) == replace(as_read, opens_in=None)
+        assert self.columns(call) == row
+        return verdict.reason if entry.is_noted else None
+
+    def test_a_key_without_a_row_is_noted_by_nobody(self) -> None:
+        assert self.store().read_noting(self.call(), place="worker") is None
+        assert not DuplicateAttempt.objects.using(self.alias).exists()
+
+    def _readers(self) -> list[Call]:
+        """Calls of every kind, each of a key with a row."""
+        payload = uuid4()
+        done = self.completed(self.claimed(self.call(fingerprint=payload, scope="t"))).call
+        unprinted = self.call("B", of=done, scope="t")
+        others = [
+            replace(unprinted, identity=replace(unprinted.identity, fingerprint=given))
+            for given in (payload, uuid4(), None)
+        ]
+        foreign = [replace(unprinted, task="shop.refund"), self.call("B", of=done, scope="u")]
+        replaced = self.completed(retention=0).call
+        self.completed(self.claimed_anew(self.call("B", of=replaced)))
+        runner = self.call("B", of=self.claimed().call)
+        with shifted(61):
+            self.completed(self.taken_over(runner))
+        ended = [self.claimed(), self.completed(retention=0), self.failed(self.claimed())]
+        ended += [self.cancelled(self.claimed()), self.in_state(State.SUCCEEDED, open_at=None)]
+        late = [self.call("B", of=claim.call) for claim in ended]
+        return [done, *others, *foreign, replaced, runner, self.call("C", of=runner), *late, *self._undone()]
+
+    def _undone(self) -> list[Call]:
+        """Calls of keys that nobody has completed: of what waits, runs, was left, or has no message."""
+        waiting, running = self.reserved(), self.claimed()
+        retried = self.claimed()
+        self.retry(retried)
+        moments = [None, *(timezone.now() + timedelta(seconds=seconds) for seconds in (-99, 99))]
+        states = [
+            self.in_state(
+                state, open_at=at, message=message, in_external=state is State.RUNNING and not message
+            )
+            for state, at, message in product((State.RUNNING, State.RETRY), moments, (None, "{}"))
+        ]
+        own = [waiting, running.call, retried.call]
+        return [*own, *(self.call("B", of=call) for call in [*own, *(each.call for each in states)])]
 
     def _record(self, call: Call, *, times: int = 1) -> None:
         for _ in range(times):

@@ -40,6 +40,18 @@ class Reclaims(Bench):
             grant = self.claimed_anew(self.call("B", of=claim.call)).grant
             assert (grant.token, grant.generation, grant.attempts) == (token + 1, 1, 1)
 
+    def test_other_arguments_under_a_failed_or_cancelled_key_begin_a_new_generation(self) -> None:
+        one, two = uuid4(), uuid4()
+        for end in (self.failed, self.cancelled):
+            for later, generation in ((one, 1), (two, 2), (None, 1)):
+                claim, reserved = (self.claimed(self.call(fingerprint=one)) for _ in range(2))
+                end(claim)
+                end(reserved)
+                anew = self.call("B", of=claim.call, fingerprint=later)
+                assert self.claimed_anew(anew).grant.generation == generation
+                assert self.try_reserve_anew(self.call("B", of=reserved.call, fingerprint=later)) is not None
+                assert self.row(reserved).generation == generation
+
     def test_a_key_that_is_live_or_in_review_is_not_claimed_anew(self) -> None:
         for state in (State.PENDING, State.RUNNING, State.RETRY, State.REVIEW):
             claim = self.in_state(state)

@@ -1,8 +1,9 @@
-"""Promises of ``cancel_waiting``, ``expire``, ``release``, ``fail_unknown`` and ``sends``: without owners."""
+"""Promises of ``cancel_waiting``, ``expire``, ``release``, ``retry_now``, ``fail_unknown`` and ``sends``."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 from ...ledger.encoding import decode_error
@@ -118,6 +119,38 @@ class Releasing(Sweeping):
         assert (row.state, row.open_at, row.due_at, row.message) == (State.REVIEW, None, None, MESSAGE)
         with shifted(10 * REPUBLISH):
             assert self.sweep() == {}
+
+
+class Hastening(Sweeping):
+    """A person does not wait for the time of a retry."""
+
+    def test_a_waiting_retry_that_is_asked_for_is_sent_at_once_and_may_be_claimed(self) -> None:
+        claim = self.in_state(State.RETRY, sends=3, attempts=2, crashes=1)
+        self.in_columns(claim, open_at=self.now(claim) + timedelta(hours=1))
+        with self.sets(claim, open_at=0, due_at=0):
+            assert self.store().retry_now(claim.digest, token=claim.token) is True
+        row = self.row(claim)
+        assert (row.state, row.token, row.attempts, row.crashes) == (State.RETRY, claim.token + 1, 2, 1)
+        assert row.message == MESSAGE
+        due = self.swept(claim)
+        assert (due.publish, due.sends) == (True, 0)
+
+    def test_of_two_people_who_ask_for_one_retry_the_first_is_heard(self) -> None:
+        claim = self.in_state(State.RETRY)
+        assert self.store().retry_now(claim.digest, token=claim.token) is True
+        with self.untouched(claim):
+            for token in (claim.token, claim.token + 2, 2**70):
+                assert self.store().retry_now(claim.digest, token=token) is False
+
+    def test_only_a_retry_that_can_be_sent_is_asked_for(self) -> None:
+        for state in State:
+            if state is not State.RETRY:
+                claim = self.in_state(state)
+                with self.untouched(claim):
+                    assert self.store().retry_now(claim.digest, token=claim.token) is False
+        claim = self.in_state(State.RETRY, message=None)
+        with self.untouched(claim):
+            assert self.store().retry_now(claim.digest, token=claim.token) is False
 
 
 class UnknownTasks(Sweeping):

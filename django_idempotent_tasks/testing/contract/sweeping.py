@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ...ledger.stores.clock import shifted
 from ...ledger.stores.upkeep import LONGEST
-from ...ledger.values import Claim, Due
+from ...ledger.values import Call, Claim, Due
 from ...states import FINISHED, Reason, State
 from .bench import LEASE, MESSAGE, REPUBLISH, Bench
 
@@ -248,3 +248,23 @@ class Bites(Sweeping):
         with shifted(LEASE + 1):
             assert self.sweep(bite=1).keys() == {early.digest}
             assert self.sweep(bite=1).keys() == {late.digest}
+
+
+class EarlyMessages(Sweeping):
+    """A call whose message is out, and most likely lost, is made due before its time."""
+
+    def test_a_call_whose_message_is_out_is_made_due_now_and_its_next_message_counts(self) -> None:
+        call, retry = self.reserved(), self.claimed()
+        assert self.retry(retry, wait=0)
+        for key, digest in ((call, call.identity.digest), (retry, retry.digest)):
+            with self.sets(key, due_at=0):
+                assert self.store().hasten(digest, token=self.row(key).token) is True
+            assert self.sweep()[digest].sends == 1
+
+    def test_nothing_else_is_made_due(self) -> None:
+        moved, unsent, due = self.reserved(), self.reserved(sends=-1), self.reserved(wait=0)
+        for key in (moved, unsent, due, self.claimed(), self.completed()):
+            token = self.row(key).token + (key is moved)
+            digest = key.identity.digest if isinstance(key, Call) else key.digest
+            with self.untouched(key):
+                assert self.store().hasten(digest, token=token) is False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..traffic import OUTAGES
-from .observe import duplicates_refused, takeovers
+from .observe import duplicates_refused, takeovers, wrong_totals
 from .report import print_problems
 from .timetable import Job, deviations
 from .verdict import Accepted, Observed, Verdict, verdict
@@ -79,6 +79,8 @@ def _problems(run: Run, *, quiet: bool) -> Iterator[str]:
         yield "nothing was killed, so nothing was shown"
     if run.decisions.redriven <= OUTAGES:
         yield f"{run.decisions.redriven} dead letters were redriven, not more than {OUTAGES}"
+    if wrong_totals():
+        yield f"{wrong_totals()} totals of tenants are not what their charges come to"
     if run.connections.spared:
         yield "no connection was cut, so nothing was shown"
 
@@ -122,12 +124,12 @@ def _figures(run: Run, observed: Observed, judged: Verdict) -> dict[str, object]
         "poison: starts": observed.calls.get(poison.payment, 0) if poison else "unknown",
         "poison: workers ended": observed.deaths.get(poison.event_id, 0) if poison else "unknown",
         "poison: key": observed.key_states.get(poison.event_id, "none") if poison else "unknown",
+        "expected ends": run.decisions.expected,
         "dead letters: fatal": run.decisions.fatal,
         "dead letters: retryable": run.decisions.retryable,
         "dead letters: in review": run.decisions.review,
         "dead letters redriven": run.decisions.redriven,
         "dead letters resolved": run.decisions.resolved,
-        "dead letters discarded": run.decisions.discarded,
         "workers alive": len(run.stage.alive()),
         "lost": len(judged.lost),
         "doubled": len(judged.doubled),

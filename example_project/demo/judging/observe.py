@@ -6,12 +6,13 @@ import json
 from http.client import HTTPConnection
 from typing import Any
 
+from django.db.models import Count, Sum
 from redis import Redis
 
-from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
+from django_idempotent_tasks.models import DuplicateAttempt, FollowUp, IdempotencyKey
 from django_idempotent_tasks.states import FINISHED, Reason, State
 from example_project import celery_config
-from example_project.payments.models import Charge, Notification, Payment, Status
+from example_project.payments.models import Charge, Notification, Payment, Status, Total
 from example_project.payments.tasks import handle_event
 
 from .verdict import Observed
@@ -38,7 +39,7 @@ class Observer:
 
     def quiet(self) -> bool:
         """Whether nothing is left to do."""
-        return not self.unfinished_keys() and not self.waiting_messages()
+        return not (self.unfinished_keys() or FollowUp.objects.exists() or self.waiting_messages())
 
     def refused(self, event_id: str) -> bool:
         """Whether the event came again and was refused."""
@@ -64,12 +65,7 @@ class Observer:
 
     def gateway(self, path: str) -> dict[str, Any]:
         """Ask the gateway."""
-        connection = HTTPConnection(self._gateway_address, timeout=10)
-        try:
-            connection.request("GET", path)
-            return dict(json.loads(connection.getresponse().read()))
-        finally:
-            connection.close()
+        return ask(self._gateway_address, path)
 
     def end_outage(self) -> None:
         """Let the bank that was down be up again."""
@@ -83,6 +79,16 @@ class Observer:
     def close(self) -> None:
         """Close the connection to the broker."""
         self._broker.close()
+
+
+def ask(address: str, path: str) -> dict[str, Any]:
+    """Ask the gateway or the printer at this address."""
+    connection = HTTPConnection(address, timeout=10)
+    try:
+        connection.request("GET", path)
+        return dict(json.loads(connection.getresponse().read()))
+    finally:
+        connection.close()
 
 
 def _state(state: int, reason: int) -> str:
@@ -104,3 +110,10 @@ def duplicates_refused() -> int:
 def takeovers() -> int:
     """Return how many keys lost an owner and were finished by another."""
     return IdempotencyKey.objects.filter(crashes__gt=0).count()
+
+
+def wrong_totals() -> int:
+    """Count the totals that are not what the tenant's charges come to."""
+    charges = Charge.objects.values_list("tenant", "currency")
+    due = set(charges.annotate(Count("id"), Sum("amount")))
+    return len(due ^ set(Total.objects.values_list("tenant", "currency", "charges", "amount")))

@@ -44,14 +44,20 @@ class Report:
 
 def print_problems(judged: Verdict, others: Iterable[str]) -> None:
     """Print what is wrong, a few of each kind."""
-    kinds = {
-        "lost": judged.lost,
-        "doubled": judged.doubled,
-        "unexpected": judged.unexpected,
-        "stale": judged.stale,
-        "unbounded": judged.unbounded,
-        "other": tuple(others),
-    }
+    print_kinds(
+        {
+            "lost": judged.lost,
+            "doubled": judged.doubled,
+            "unexpected": judged.unexpected,
+            "stale": judged.stale,
+            "unbounded": judged.unbounded,
+            "other": tuple(others),
+        }
+    )
+
+
+def print_kinds(kinds: Mapping[str, tuple[str, ...]]) -> None:
+    """Print what is wrong, a few of each kind."""
     for kind, problems in kinds.items():
         for problem in problems[:SHOWN]:
             print(f"  {kind}: {problem}")

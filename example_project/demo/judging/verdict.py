@@ -40,7 +40,7 @@ class Accepted:
         """The state that its key must end in."""
         if self.poison:
             return "FAILED (poison)"
-        return "FAILED (permanent)" if self.declined else "SUCCEEDED"
+        return "FAILED (expected)" if self.declined else "SUCCEEDED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from django.apps import apps
 from django.http import HttpRequest, HttpResponse
 from django.test.testcases import LiveServerThread, _StaticFilesHandler
 
+from tests.support.pictures import note
+
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 FLAGS = (
@@ -24,6 +26,8 @@ FLAGS = (
 )  # fmt: skip
 #: Where screenshots are kept, for people.
 SHOTS = os.environ.get("BROWSER_SHOTS")
+#: Where the pictures of the documentation are kept: "make docs-pictures" makes them again.
+PICTURES = os.environ.get("DOCS_PICTURES")
 
 
 def strict(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -66,6 +70,8 @@ class Browser:
 
     driver: Any
     site: str
+    #: What was pressed and followed.
+    clicks: int = 0
 
     def open(self, path: str) -> None:
         """Go to a page of the site."""
@@ -88,19 +94,35 @@ class Browser:
         """Press the button with this label."""
         self._click(f"//input[@type='submit' and @value='{label}'] | //button[normalize-space()='{label}']")
 
+    def press_named(self, name: str) -> None:
+        """Press the button with this name: its label differs from one Django to the next."""
+        self._click(f"//button[@name='{name}']")
+
     def follow(self, words: str) -> None:
         """Follow the first link with these words."""
         self._click(f"(//div[@id='content']//a[contains(normalize-space(), '{words}')])[1]")
 
     def _click(self, path: str) -> None:
-        from selenium.webdriver.support import expected_conditions  # noqa: PLC0415  where it is installed
+        from selenium.common.exceptions import WebDriverException  # noqa: PLC0415  where it is installed
         from selenium.webdriver.support.ui import WebDriverWait  # noqa: PLC0415
+
+        def is_gone(_driver: Any) -> bool:
+            try:
+                element.is_enabled()
+            except WebDriverException:  # stale, or of a document that is just being replaced
+                return True
+            return False
 
         element = self.driver.find_element("xpath", path)
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
+        self.clicks += 1
         # The next step must not overtake the page that this one leads to.
-        WebDriverWait(self.driver, 20).until(expected_conditions.staleness_of(element))
+        WebDriverWait(self.driver, 20).until(is_gone)
+
+    def toggle(self, label: str) -> None:
+        """Press a button that leads to no other page."""
+        self.driver.find_element("xpath", f"//button[normalize-space()='{label}']").click()
 
     @property
     def text(self) -> str:
@@ -120,22 +142,41 @@ class Browser:
         script = "return document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"
         return bool(self.driver.execute_script(script))
 
-    def look(self, *, dark: bool = False, phone: bool = False) -> None:
-        """The colours that the system asks for, and the size of the screen."""
+    @property
+    def cut(self) -> list[str]:
+        """The lists that must be scrolled sideways to be read."""
+        script = """return [...document.querySelectorAll('.results, #result_list')]
+            .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.id || each.className)"""
+        return list(self.driver.execute_script(script))
+
+    def look(self, *, dark: bool = False, phone: bool = False, still: bool = False) -> None:
+        """The colours that the system asks for, the size of the screen, and whether little shall move."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        motion = {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, motion]})
         size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 1000}
         metrics = {**size, "deviceScaleFactor": 1, "mobile": phone}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
+    def picture(self, name: str) -> None:
+        """A small picture of the top of the page, without the menu, where DOCS_PICTURES says."""
+        self.shoot(f"drill-{name}")
+        if PICTURES:
+            box = self.driver.find_element("css selector", "#content").rect
+            height = min(box["height"], 720)
+            clip = {"x": box["x"], "y": box["y"], "width": box["width"], "height": height, "scale": 0.85}
+            self._keep(Path(PICTURES) / f"{name}.png", clip)
+            note(Path(PICTURES), name)
+
+    def _keep(self, path: Path, clip: dict[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        asked = {"clip": clip, "captureBeyondViewport": True}
+        path.write_bytes(b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
+
     def shoot(self, name: str) -> None:
         """A picture of the whole page, where BROWSER_SHOTS says."""
         if SHOTS:
-            Path(SHOTS).mkdir(parents=True, exist_ok=True)
             height = self.driver.execute_script("return document.documentElement.scrollHeight")
             width = self.driver.execute_script("return document.documentElement.clientWidth")
             clip = {"x": 0, "y": 0, "width": width, "height": min(height, 2400), "scale": 1}
-            shot = self.driver.execute_cdp_cmd(
-                "Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True}
-            )
-            (Path(SHOTS) / f"{name}.png").write_bytes(b64decode(shot["data"]))
+            self._keep(Path(SHOTS) / f"{name}.png", clip)

@@ -6,14 +6,17 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from celery import current_app
 from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
+from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import (
     AnsweredCall,
+    Batch,
     FailedJob,
     HourlyCount,
     IdempotencyKey,
@@ -21,11 +24,12 @@ from django_idempotent_tasks.models import (
 )
 from django_idempotent_tasks.operations import redrives
 from django_idempotent_tasks.operations.selection import Selection
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Category, State
 from django_idempotent_tasks.testing.contract.bench import a_failure
 from tests.admin.browser.site import Browser
 from tests.admin.conftest import HOSTILE, page
 from tests.support.keys import Keys
+from tests.support.uploads import Batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 MESSAGE = '{"v": 1, "args": [], "kwargs": {"order_id": 7, "amount": "9.90"}, "options": {"queue": "celery"}}'
@@ -85,13 +89,45 @@ def long_names(keys: Keys) -> IdempotencyKey:
     return keys.row(claim)
 
 
+def known_call(keys: Keys) -> IdempotencyKey:
+    """A dead letter of a task that this process knows, so that its arguments have names."""
+
+    def body(order_id: int, amount: str, note: str = "") -> None: ...
+
+    task = current_app.task(base=IdempotentTask, name="shop.tasks.refund", key="order_id", shared=False)(body)
+    claim = keys.claimed(Call(Identity(uuid4(), None, "order_id=7", None), task.name, "refund-7", MESSAGE))
+    assert keys.fail(claim, failure=a_failure("shop.gateway.Timeout", "no answer", signature="d" * 16))
+    return keys.row(claim)
+
+
+def test_a_dead_letter_is_redriven_with_another_argument(browser: Browser, keys: Keys) -> None:
+    row = known_call(keys)
+    browser.sign_in("root")
+    browser.open(page("deadletter"))
+    browser.fill("q", "7")
+    browser.press("Search")
+    browser.follow("order_id=7")
+    browser.follow("Redrive")
+    browser.shoot("redrive-by-name-light")
+    browser.fill("argument_1", "9.90 EUR")
+    browser.fill("reason", "the amount was wrong")
+    browser.press("Redrive it")
+    assert "A text stands in quotes" in browser.text
+    browser.fill("argument_1", '"9.90 EUR"')
+    browser.press("Redrive it")
+    assert "Redriven: the key is pending" in browser.text
+    row.refresh_from_db()
+    assert '"amount": "9.90 EUR"' in str(row.message)
+    assert [each for each in browser.complaints if "400" not in each] == []
+
+
 def test_a_stuck_key_is_found_understood_and_released(browser: Browser, keys: Keys) -> None:
     row = shop(keys)
     browser.sign_in("root")
     browser.open("/admin/django_idempotent_tasks/")
     browser.follow("Dashboard")
-    assert "1 lease is over" in browser.text
-    browser.follow("1 lease is over")
+    assert "1 lease ended over a minute ago" in browser.text
+    browser.follow("1 lease ended")
     browser.follow("order_id=7")
     assert "has fallen silent: its lease is over for 9 m" in browser.text
     assert "call-8" in browser.text
@@ -134,7 +170,7 @@ def test_picked_ones_are_redriven_at_once(browser: Browser, keys: Keys) -> None:
     browser.driver.find_element(
         "css selector", "select[name='action'] option[value='redrive_picked']"
     ).click()
-    browser.press("Run")
+    browser.press_named("index")
     browser.fill("reason", "the gateway is back")
     browser.press("Redrive")
     assert "Redrive: done 2 of 2." in browser.text
@@ -161,6 +197,18 @@ def test_permissions_hide_what_they_forbid(browser: Browser, keys: Keys) -> None
     assert [one for one in browser.complaints if "403" not in one] == []
 
 
+def upload() -> Batch:
+    """A batch with records that failed in several ways, one of them with a long hostile message."""
+    batches = Batches()
+    batch, calls = batches.of("oof", "fmo", "...", "oor", scope=HOSTILE)
+    long = {"description": HOSTILE * 5, "error": f"shop.errors.{'Very' * 20}Long", "signature": "f" * 16}
+    batches.failing(batch.pk, 2, Category.FATAL, **long)
+    batches.failed_chunk(calls[2])
+    batches.settled(batch.pk)
+    batches.of("ooo")
+    return batches.batch_row(batch.pk)
+
+
 @pytest.mark.parametrize("look", ["light", "dark", "phone"])
 def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: Keys, look: str) -> None:
     row = shop(keys)
@@ -179,6 +227,7 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
     AnsweredCall.objects.create(
         digest=row.pk, task_id="call-6", generation=1, state=7, reason=1, due_at=keys.now(hostile)
     )
+    batch = upload()
     browser.sign_in("root")
     browser.look(dark=look == "dark", phone=look == "phone")
     pages = {
@@ -199,6 +248,9 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
         "rerun": page("failedjob", "rerun", job.pk),
         "operations": page("redriveoperation"),
         "operation": page("redriveoperation", "change", operation.pk),
+        "batches": page("batch"),
+        "batch": page("batch", "change", batch.pk),
+        "batch-redrive": page("batch", "redrive", batch.pk),
         "duplicates": page("duplicateattempt"),
         "answers": page("answeredcall"),
         "hours": page("hourlycount"),
@@ -208,3 +260,4 @@ def test_no_page_complains_or_is_wider_than_the_screen(browser: Browser, keys: K
         browser.shoot(f"{name}-{look}")
         assert browser.complaints == [], name
         assert not browser.is_wider_than_the_screen, name
+        assert browser.cut == [], name

@@ -49,4 +49,4 @@ def test_every_page_of_the_admin_answers_under(theme: str, tmp_path: Path) -> No
         text=True,
     )
     assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
-    assert "3 passed" in told.stdout
+    assert "4 passed" in told.stdout

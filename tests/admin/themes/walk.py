@@ -11,11 +11,12 @@ from django.apps import apps
 from django.contrib import admin
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
+from django.utils.html import conditional_escape
 
 from django_idempotent_tasks.models import DeadLetter, IdempotencyKey
 from tests.admin.conftest import APP, keys, root, seen
+from tests.admin.hostile import shop, spoil
 from tests.admin.test_failed_jobs import sent
-from tests.admin.test_hostile_text import shop, spoil
 from tests.beat.conftest import bench
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,7 +56,8 @@ def opened(client: Client) -> dict[str, str]:
         shown = client.get(url, follow=True)
         is_closed = url.endswith(("/add/", "/delete/"))
         assert shown.status_code == (403 if is_closed else 200), (url, shown.status_code)
-        pages[url] = shown.content.decode()
+        if not shown.streaming:  # a file has no frame
+            pages[url] = shown.content.decode()
     return pages
 
 
@@ -68,6 +70,15 @@ def test_every_page_answers(root: Client) -> None:
     closed = ("/add/", "/delete/")
     bare = [url for url, page in pages.items() if MARKS[theme] not in page and not url.endswith(closed)]
     assert bare == [], "pages of this theme"
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_page_says_whose_it_is_and_a_question_what_it_asks(root: Client) -> None:
+    letter = DeadLetter.objects.earliest("created_at")
+    for name in ("idempotencykey_change", "deadletter_change", "deadletter_discard"):
+        shown = root.get(reverse(f"admin:{APP}_{name}", args=[letter.pk]))
+        title = conditional_escape(shown.context["title"])
+        assert shown.content.decode().count(f"<h1>{title}</h1>") == 1, name
 
 
 @pytest.mark.usefixtures("shop")

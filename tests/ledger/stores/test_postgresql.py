@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
 
-from django_idempotent_tasks.ledger.ledger import Ledger
 from django_idempotent_tasks.ledger.rules import Step
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
-from django_idempotent_tasks.ledger.values import Call, Claimed, Refused
-from django_idempotent_tasks.states import Reason, State
+from django_idempotent_tasks.ledger.values import Claimed, Refused
+from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import (
     LEASE,
     REPUBLISH,
-    RETENTION,
     WINDOW,
     Bench,
-    a_failure,
-    new_owner,
 )
-from tests.support.ledger.crowd import fill, read_from_end_to_end
-from tests.support.ledger.policies import POLICY
-from tests.support.ledger.statements import Work, postgresql_plan, said, verbs
+from tests.ledger.stores.verbs import (
+    claim_through_the_ledger,
+    from_outside,
+    reserve_through_the_ledger,
+    revoke,
+)
+from tests.support.ledger.statements import Work, said, verbs
 
 pytestmark = [
     pytest.mark.postgresql,
@@ -39,37 +38,6 @@ KEY = "django_idempotent_tasks_idempotencykey"
 class Ledgers(Bench):
     def store(self) -> LedgerStore:
         return get_store("default")
-
-
-def claim_through_the_ledger(call: Call, *, first: Step = Step.INSERT) -> Work:
-    return lambda store: Ledger(store, POLICY).claim(call, owner=new_owner(), first=first)
-
-
-def reserve_through_the_ledger(call: Call) -> Work:
-    return lambda store: Ledger(store, POLICY).reserve(call, wait=REPUBLISH, sends=0)
-
-
-def from_outside(digest: UUID) -> list[Work]:
-    """The verbs of senders, revokes and prunes on a key of the call A."""
-    return [
-        lambda store: store.cancel_waiting(["A", "B"], window=WINDOW),
-        lambda store: store.expire(digest, task_id="A", window=WINDOW),
-        lambda store: store.prune(State.SUCCEEDED, bite=9),
-        lambda store: store.prune_answered(bite=9),
-        lambda store: store.prune_duplicates(keep=WINDOW, bite=9),
-        lambda store: store.redrive(digest, token=1, message="{}"),
-        lambda store: store.discard(digest, token=1, retention=RETENTION),
-        lambda store: store.resolve(
-            digest, token=1, result="1", reason=Reason.DONE, retention=RETENTION, window=WINDOW
-        ),
-    ]
-
-
-def fails_unknown(digest: UUID) -> Work:
-    """The verb of a worker that does not know the task."""
-    return lambda store: store.fail_unknown(
-        digest, task_id="A", sends=1, failure=a_failure(), retention=RETENTION
-    )
 
 
 class TestStatements(Ledgers):
@@ -139,9 +107,12 @@ class TestStatements(Ledgers):
             lambda store: store.resign("sweeper", holder="one"),
             lambda store: store.release(claims[5].digest, token=1),
             lambda store: store.prune_failed(keep=WINDOW, bite=9),
-            *from_outside(claims[5].digest),
+            *from_outside(claims[5].digest)[1:],
         ]
         assert [len(said("default", verb)) for verb in work] == [1] * len(work)
+
+    def test_a_revoke_is_one_statement_on_keys_and_one_on_follow_ups(self) -> None:
+        assert verbs("default", revoke) == ["UPDATE", "SELECT"]
 
     def test_a_failure_and_its_record_are_one_transaction(self) -> None:
         claim = self.claimed()
@@ -168,17 +139,19 @@ class TestTimes(Ledgers):
             assert self.seen(claim.call).is_open is True
 
 
-class TestRecordsOfDuplicates(Ledgers):
-    """They need not survive a power cut; what the caller commits has to."""
-
-    @pytest.mark.parametrize("in_transaction", [True, False])
-    def test_leave_the_callers_commits_as_durable_as_they_were(self, *, in_transaction: bool) -> None:
-        call = self.claimed().call
+class TestUnflushed(Ledgers):
+    @pytest.mark.parametrize("way", ["atomic", "BEGIN", "autocommit"])
+    def test_audit_rows_and_claims_leave_the_callers_commits_as_durable_as_they_were(self, way: str) -> None:
+        store = self.store()
         with connection.cursor() as cursor:
             cursor.execute("SET synchronous_commit = on")
-        with transaction.atomic() if in_transaction else nullcontext():
-            self.store().record_duplicate(call, place="worker", reason="in_progress")
-            assert _shown(self.store(), "synchronous_commit") == "on"
+            with transaction.atomic() if way == "atomic" else nullcontext():
+                cursor.execute("BEGIN" if way == "BEGIN" else "SELECT 1")
+                store.record_duplicate(self.claimed().call, place="worker", reason="in_progress")
+                assert store.claim_new(self.call(), owner="w:1:a", lease=LEASE, durable=False)
+                assert store.claim_reserved(self.reserved(), owner="w:1:b", lease=LEASE, durable=False)
+                assert _shown(store, "synchronous_commit") == "on"
+            cursor.execute("COMMIT" if way == "BEGIN" else "SELECT 1")
 
 
 class TestSideConnections(Ledgers):
@@ -205,75 +178,6 @@ def _shown(store: LedgerStore, name: str) -> str:
         cursor.execute(f"SHOW {name}")
         value: str = cursor.fetchone()[0]
     return value
-
-
-class TestPlans(Ledgers):
-    """With some thousand rows and the planner left alone, nothing hot reads a table from end to end."""
-
-    @pytest.fixture(autouse=True)
-    def _filled(self, transactional_db: None) -> None:  # noqa: ARG002  opened first
-        fill("default")
-
-    def test_no_statement_of_a_task_reads_a_table_sequentially(self) -> None:
-        claims = [self.claimed() for _ in range(3)]
-        finished = self.call("B", of=self.completed(retention=0).call)
-        work: list[Work] = [
-            claim_through_the_ledger(self.call("B", of=claims[0].call)),
-            claim_through_the_ledger(finished),
-            lambda _: self.complete(claims[0]),
-            lambda _: self.retry(claims[1]),
-            lambda _: self.fail(claims[2]),
-            lambda store: store.renew(claims),
-            lambda store: store.cancel(claims[0].digest, window=WINDOW),
-            lambda store: store.send_failed(claims[1].digest, token=1),
-            lambda store: store.answer(claims[1].digest, task_id="A"),
-            lambda store: store.release(claims[1].digest, token=1),
-            reserve_through_the_ledger(self.call()),
-            reserve_through_the_ledger(finished),
-            claim_through_the_ledger(self.call(), first=Step.RESERVED),
-        ]
-        for verb in work:
-            nodes = {access.node for access in postgresql_plan(verb)}
-            assert nodes <= {"Index Scan", "Index Only Scan"}, said("default", verb)
-
-    def test_a_takeover_reads_by_the_primary_key(self) -> None:
-        call = self.claimed().call
-        with shifted(LEASE + 1):
-            plan = postgresql_plan(claim_through_the_ledger(call))
-        assert {access.index for access in plan if access.table == KEY} == {f"{KEY}_pkey"}
-
-    def test_a_sweep_reads_what_is_due_of_each_state_from_the_index(self) -> None:
-        plan = postgresql_plan(lambda store: store.sweep(bite=20, republish=REPUBLISH))
-        assert {access.node for access in plan} <= {"Index Scan", "Index Only Scan"}
-        ranges = [access.condition for access in plan if access.index == "idem_key_state_due"]
-        assert len(ranges) == 3
-        assert all("state = " in condition and "due_at <= " in condition for condition in ranges)
-
-    def test_no_verb_from_outside_reads_a_table_sequentially(self) -> None:
-        digest = self.claimed().digest
-        for verb in (*from_outside(digest), fails_unknown(digest)):
-            nodes = {access.node for access in postgresql_plan(verb)}
-            assert "Seq Scan" not in nodes, said("default", verb)
-
-    def test_a_revoke_reads_by_the_task_id(self) -> None:
-        plan = postgresql_plan(lambda store: store.cancel_waiting(["T7"], window=WINDOW))
-        assert "idem_key_task_id" in {access.index for access in plan}
-
-    def test_a_prune_reads_what_is_past_its_time_from_the_index(self) -> None:
-        plan = postgresql_plan(lambda store: store.prune(State.SUCCEEDED, bite=9))
-        (access,) = (access for access in plan if access.index == "idem_key_state_due")
-        assert "state = " in access.condition
-        assert "due_at <= " in access.condition
-
-    def test_a_sum_of_duplicates_reads_only_those_that_were_not_summed(self) -> None:
-        self.store().record_duplicate(self.claimed().call, place="worker", reason="in_progress")
-        plan = postgresql_plan(lambda store: store.sum_duplicates(bite=20))
-        assert {access.node for access in plan} <= {"Index Scan", "Index Only Scan"}
-        assert "idem_duplicate_summed" in {access.index for access in plan}
-
-    def test_the_reader_of_plans_sees_a_sequential_scan(self) -> None:
-        plan = postgresql_plan(lambda _: read_from_end_to_end("default"))
-        assert [access.node for access in plan] == ["Seq Scan"]
 
 
 def test_the_ledger_names_the_holder_of_a_key_to_every_duplicate() -> None:

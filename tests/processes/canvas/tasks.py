@@ -225,6 +225,7 @@ def _die_before_the_count(backend: Any) -> None:
 
 @signals.worker_init.connect
 def _set_the_traps(**_kwargs: object) -> None:
+    signals.before_task_publish.connect(_die_before_sending)
     from django_idempotent_tasks.results import DatabaseBackend  # noqa: PLC0415
     from django_idempotent_tasks.worker import parent  # noqa: PLC0415  these have models
 
@@ -240,7 +241,6 @@ def unsent(self: Any, values: Any, key: str) -> Any:  # noqa: ARG001
     return values
 
 
-@signals.before_task_publish.connect
 def _die_before_sending(sender: str = "", body: Any = None, **_kwargs: object) -> None:
     if sender.endswith(".unsent"):
         _die_once("unsent", body[1]["key"])

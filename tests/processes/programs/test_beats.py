@@ -122,4 +122,4 @@ def test_an_ordinary_beat_beside_ours_is_noticed(running: Beats) -> None:
     ordinary.terminate()  # else it writes down after three minutes what it has sent
     ordinary.wait()
     eventually(lambda: cursors.filter(stranger_at__isnull=False).exists(), "it is noticed")
-    assert "also sent by an ordinary beat" in running.beats[0].text()
+    assert "An ordinary beat also sent" in running.beats[0].text()

@@ -52,10 +52,16 @@ def _send_with_a_header(name: str, *args: Any, **options: Any) -> Any:
 app.send_task = _send_with_a_header  # type: ignore[method-assign]  # as a subclass of Celery would have it
 
 
-@signals.before_task_publish.connect
-def _stamp(sender: str = "", headers: Any = None, **_kwargs: object) -> None:
+def stamp(sender: str = "", headers: Any = None, **_kwargs: object) -> None:
+    """Stamp what is published, as a receiver of a project would."""
     if sender.startswith("stamped."):
         headers["of_a_signal"] = tenant.get()
+
+
+@signals.worker_init.connect
+def _listen(**_kwargs: object) -> None:
+    """In workers; the test that sends listens while it runs, and no other test beside it."""
+    signals.before_task_publish.connect(stamp)
 
 
 @guarded(name="stamped.serve", base=Guarded, reserve=True, max_crashes=20)

@@ -44,9 +44,10 @@ def stopped(server: Server, proxy: LateProxy) -> Iterator[None]:  # noqa: ARG001
 
 @contextmanager
 def mute(server: Server, proxy: LateProxy) -> Iterator[None]:  # noqa: ARG001
-    """Something in between takes connections and data, and forwards nothing."""
+    """Something in between takes connections and data, and forwards nothing, not even afterwards."""
     proxy.freeze()
     yield
+    proxy.cut()
     proxy.thaw()
 
 

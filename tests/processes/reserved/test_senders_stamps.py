@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from celery.signals import before_task_publish
 
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import State
 from tests.processes.reserved.shop import Shop
-from tests.processes.reserved.stamped import STAMPS, serve, tenant
+from tests.processes.reserved.stamped import STAMPS, serve, stamp, tenant
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.process
 
 ACME = dict.fromkeys(STAMPS, "acme")
+
+
+@pytest.fixture(autouse=True)
+def _stamping() -> Iterator[None]:
+    before_task_publish.connect(stamp)
+    yield
+    before_task_publish.disconnect(stamp)
 
 
 def seen(shop: Shop, key: str, *, run: int = 1) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.running.connections.levels import isolated, rival
 from tests.support.deliveries import alias, postgresql, shop, till, watching
-from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "alias",
     "careless_sqlite",
-    "emptied_by_delete",
     "isolated",
     "postgresql",
     "rival",

@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import pytest
 from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore
-from django.db import connections, transaction
+from django.db import connections
 
 from django_idempotent_tasks import OuterTransaction, TransactionLeftOpen
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.session import Session
 from django_idempotent_tasks.running.leftovers import let_go
 from django_idempotent_tasks.states import State
+from tests.running.connections.acts import (
+    Act,
+    _sound,  # noqa: F401  a fixture of every test here
+    begin,
+    by_hand,
+    each_act,
+    enter_a_block,
+)
 from tests.sample.models import Effect
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
-
-Act = Callable[[str], object]
-
-
-def begin(alias: str) -> None:
-    """Say BEGIN in a cursor, of which Django knows nothing."""
-    with connections[alias].cursor() as cursor:
-        cursor.execute("BEGIN")
-
-
-def switch_autocommit_off(alias: str) -> None:
-    """Take the commits over from Django."""
-    connections[alias].set_autocommit(False)
-
-
-def enter_a_block(alias: str) -> None:
-    """Begin an ``atomic()`` block, as if a signal had struck where it ends."""
-    transaction.atomic(using=alias).__enter__()
-
-
-each_act = pytest.mark.parametrize(
-    "act", [begin, switch_autocommit_off, enter_a_block], ids=lambda act: act.__name__
-)
-
-
-@pytest.fixture(autouse=True)
-def _sound(alias: str) -> Iterator[None]:
-    """Leave no connection of a test to the next one."""
-    yield
-    for each in {alias, *ALIASES} & {*connections}:
-        connections[each].close()
-        if connections[each].in_atomic_block:
-            connections[each].connect()
 
 
 def leaving(till: Till, shop: Counter, act: Act, *, at: str = "", then: Any = None, **options: Any) -> Any:
@@ -115,7 +89,7 @@ def test_what_was_completed_before_stays_completed(till: Till, shop: Counter) ->
     assert (shop.state, shop.effects) == (State.SUCCEEDED, ["kept"])
 
 
-@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
+@by_hand
 def test_complete_is_refused_where_nobody_would_commit_it(till: Till, shop: Counter, act: Act) -> None:
     @till.guarded(mode="leased")
     def sell(self: Any, order: int) -> None:
@@ -180,7 +154,7 @@ def test_a_transaction_that_is_left_open_on_another_database_is_a_failure_as_wel
 
 
 @pytest.mark.parametrize("mode", ["leased", "atomic"])
-@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
+@by_hand
 def test_a_claim_is_never_made_in_what_was_left_open_before(
     till: Till, shop: Counter, act: Act, mode: str
 ) -> None:
@@ -206,18 +180,6 @@ def test_after_a_task_that_nothing_guards_what_it_left_open_is_rolled_back_and_c
     assert not connections[shop.alias].in_atomic_block
     assert shop.effects == []
     assert f"{plain.name} ended with a transaction open" in caplog.text
-
-
-@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
-def test_a_transaction_that_an_eager_caller_opened_by_hand_stays_its_own(
-    till: Till, shop: Counter, act: Act
-) -> None:
-    act(shop.alias)
-    shop.write(note="theirs")
-    assert till.seller(shop, mode="leased").apply((7,)).get() == {"order": 7}
-    with connections[shop.alias].cursor() as cursor:
-        cursor.execute("ROLLBACK")
-    assert (shop.state, shop.effects) == (None, [])
 
 
 def test_an_eager_body_that_leaves_a_transaction_open_has_failed(till: Till, shop: Counter) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.db.backends.signals import connection_created
 
 from django_idempotent_tasks.ledger.stores import get_store
+from django_idempotent_tasks.models import Pause
 from django_idempotent_tasks.states import State
 from django_idempotent_tasks.testing.contract.bench import Bench
-from django_idempotent_tasks.worker import revoked
-from django_idempotent_tasks.worker.breaker import breaker, kept, on_own_connection
+from django_idempotent_tasks.worker import presence, revoked
+from django_idempotent_tasks.worker.breaker import Kept, breaker, kept, on_own_connection
+from django_idempotent_tasks.worker.pauses import Watch
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.ledger.backends import terminate
+from tests.support.ledger.slow_server import Server
 from tests.support.till import Counter
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
@@ -112,10 +116,25 @@ def test_a_connection_that_the_server_has_closed_meanwhile_costs_no_hook(
 
 
 @pytest.mark.usefixtures("keeping")
-def test_no_child_inherits_the_connection(postgresql: Counter, settings: Any) -> None:
+def test_a_look_for_pauses_that_the_database_keeps_waiting_keeps_no_hook(postgresql: Counter) -> None:
+    looking = Thread(target=Watch()._look)
+    with transaction.atomic(using=postgresql.alias), connections[postgresql.alias].cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {Pause._meta.db_table}")
+        looking.start()
+        assert Server(postgresql.alias).wait_until_held_up()
+        kept.close_idle()
+        look([])
+        assert looking.is_alive(), "the hook waited for the look"
+    looking.join()
+
+
+@pytest.mark.parametrize("own", [kept, presence.own], ids=["of the hooks", "of the worker's presence"])
+def test_no_child_inherits_the_connection(own: Kept, postgresql: Counter, settings: Any) -> None:
     settings.IDEMPOTENT_TASKS = {"DATABASE": postgresql.alias}
-    look([])
-    ours = kept.descriptor()
+    found: list[Any] = []
+    own.begin()
+    own.use(lambda store: found.append(store.led_for("nobody")))
+    ours = own.descriptor()
     assert ours is not None
     pid = os.fork()
     if pid == 0:
@@ -125,4 +144,6 @@ def test_no_child_inherits_the_connection(postgresql: Counter, settings: Any) ->
         except OSError:
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "the descriptor is open in the child"
-    look([])
+    own.use(lambda store: found.append(store.led_for("nobody")))
+    own.end()
+    assert found == [None, None]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.deliveries import alias, careless_sqlite, emptied_by_delete, postgresql, shop, till
+from tests.support.deliveries import alias, careless_sqlite, postgresql, shop, till
 
-__all__ = ["alias", "careless_sqlite", "emptied_by_delete", "postgresql", "shop", "till"]
+__all__ = ["alias", "careless_sqlite", "postgresql", "shop", "till"]

@@ -4,81 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import billiard.common
 import pytest
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
-from django.db import connections, transaction
 
-from django_idempotent_tasks import ManualReview, OuterTransaction, PermanentError, TransientError
+from django_idempotent_tasks import ManualReview, PermanentError, TransientError
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.states import Category, Reason, State
-from tests.running.connections.test_left_open import begin, switch_autocommit_off
+from tests.running.delivery.charging import (
+    Declined,
+    Deed,
+    Foreseen,
+    Gone,
+    Quiet,
+    Unknown,
+    after,
+    before,
+    charge,
+    inside,
+)
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.failed import jobs, told
 from tests.support.till import Counter, End, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
-
-
-class Unknown(Exception):
-    """An error that nobody has named."""
-
-
-class Gone(Exception):
-    """Named as transient."""
-
-
-class Declined(Exception):
-    """Named as permanent."""
-
-
-Deed = Callable[[Any, Counter], Any]
-
-NAMED: dict[str, Any] = {"transient_errors": (Gone,), "permanent_errors": (Declined,), "max_retries": 3}
-
-
-def charge(till: Till, shop: Counter, deed: Deed, **options: Any) -> Any:
-    """A task that does ``deed``."""
-
-    @till.guarded(**{"mode": "leased", "at_most_once": True, **NAMED, **options})
-    def pay(self: Any, order: int) -> Any:  # noqa: ARG001
-        shop.starts.append({})
-        return deed(self, shop)
-
-    return pay
-
-
-def inside(error: BaseException) -> Deed:
-    """Raise inside the external call."""
-
-    def deed(task: Any, _shop: Counter) -> None:
-        with task.idempotency.external():
-            raise error
-
-    return deed
-
-
-def after(error: BaseException) -> Deed:
-    """Raise after it."""
-
-    def deed(task: Any, _shop: Counter) -> None:
-        with task.idempotency.external():
-            pass
-        raise error
-
-    return deed
-
-
-def before(error: BaseException) -> Deed:
-    """Raise before it."""
-
-    def deed(_task: Any, _shop: Counter) -> None:
-        raise error
-
-    return deed
 
 
 def stopped() -> SystemExit:
@@ -105,6 +56,8 @@ def _alive() -> Any:
         (inside, TransientError(), State.RETRY),
         (inside, Declined(), State.FAILED),
         (inside, PermanentError(), State.FAILED),
+        (inside, Foreseen(), State.FAILED),
+        (inside, Quiet(), State.REVIEW),
         (inside, ManualReview(), State.REVIEW),
         (inside, SoftTimeLimitExceeded(), State.REVIEW),
         (inside, Reject("no", requeue=False), State.REVIEW),
@@ -223,57 +176,6 @@ def test_a_key_left_inside_an_external_call_is_run_by_no_copy_and_no_other_call(
         end = till.deliver(task, 7, redelivered=True)
     assert "external()" in str(end.error)
     assert (shop.state, shop.runs) == (State.REVIEW, 1)
-
-
-def in_a_transaction(made: list[bool]) -> Deed:
-    """Make the external call inside ``atomic()``, and note what others see of it meanwhile."""
-
-    def deed(task: Any, shop: Counter) -> None:
-        with transaction.atomic(using=shop.alias):
-            shop.write("note")
-            with task.idempotency.external(), get_store(shop.alias).side_connection() as side:
-                entry = side.read(shop.row.digest, task_id="A")
-                made.append(entry is not None and entry.in_external)
-            raise Unknown
-
-    return deed
-
-
-def test_an_external_call_is_told_outside_the_transaction_that_it_is_made_in(
-    till: Till, shop: Counter
-) -> None:
-    made: list[bool] = []
-    end = till.deliver(charge(till, shop, in_a_transaction(made)), 7)
-    assert shop.effects == []
-    assert connections[shop.alias].in_atomic_block is False
-    if shop.alias == "sqlite":  # one writer: it cannot be told, and is not made
-        assert isinstance(end.error, OuterTransaction)
-        assert (made, shop.state) == ([], State.FAILED)
-    else:
-        assert (made, shop.state) == ([True], State.REVIEW)
-
-
-@pytest.mark.parametrize("act", [begin, switch_autocommit_off], ids=lambda act: act.__name__)
-def test_an_external_call_is_told_outside_a_transaction_that_the_body_has_begun_by_hand(
-    till: Till, shop: Counter, act: Callable[[str], object]
-) -> None:
-    made: list[bool] = []
-
-    def pay(task: Any, shop: Counter) -> None:
-        act(shop.alias)
-        shop.write(note="not committed yet")
-        with task.idempotency.external(), get_store(shop.alias).side_connection() as side:
-            entry = side.read(UUID(shop.row.digest.hex), task_id="A")
-            made.append(entry is not None and entry.in_external)
-        with connections[shop.alias].cursor() as cursor:
-            cursor.execute("COMMIT")
-
-    end = till.deliver(charge(till, shop, pay), 7)
-    if shop.alias == "sqlite":
-        assert isinstance(end.error, OuterTransaction)
-        assert (made, shop.state) == ([], State.FAILED)
-    else:
-        assert (made, shop.effects) == ([True], ["not committed yet"])
 
 
 def test_whoever_lost_the_key_makes_no_external_call(till: Till, shop: Counter) -> None:

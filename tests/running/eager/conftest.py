@@ -7,9 +7,8 @@ from django.db import connection
 
 from tests.support.deliveries import APPS, till
 from tests.support.eager import app
-from tests.support.ledger.quick import emptied_by_delete
 
-__all__ = ["app", "emptied_by_delete", "till"]
+__all__ = ["app", "till"]
 
 COMMITTING = pytest.mark.django_db(transaction=True, available_apps=APPS)
 

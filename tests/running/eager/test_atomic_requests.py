@@ -43,7 +43,7 @@ urlpatterns = [path("orders/<int:order>/", order_view)]
 @pytest.fixture(params=[True, False], ids=["ATOMIC_REQUESTS", "autocommit"])
 def is_atomic(request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether each request is a transaction."""
-    settings.ROOT_URLCONF = __name__
+    settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []  # those of auth need its models
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", request.param)
     return bool(request.param)
 

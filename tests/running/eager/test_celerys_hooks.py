@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -203,7 +202,17 @@ def test_a_registered_class_and_one_that_derives_from_it_are_told_once(app: Cele
 @pytest.mark.parametrize("mode", MODES)
 def test_a_hook_may_be_anything_that_can_be_called(till: Till, mode: str) -> None:
     heard: list[Any] = []
-    hooks = {name: partial(lambda *told: heard.append(told), name) for name in ("before_start", "on_success")}
+
+    class Hearing:
+        """No function: nothing binds it to the task."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __call__(self, *told: Any) -> None:
+            heard.append((self.name, *told))
+
+    hooks = {name: Hearing(name) for name in ("before_start", "on_success")}
     charge = till.guarded(mode=mode, **hooks)(give)
     for _ in range(2):
         assert till.deliver(charge, 7).result == 7

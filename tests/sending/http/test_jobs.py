@@ -11,10 +11,13 @@ from django.db import connection
 from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 
+from django_idempotent_tasks.identity.key import Identity
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Call
 from django_idempotent_tasks.models import IdempotencyKey, Step
 from django_idempotent_tasks.states import State
+from tests.sending.http import urls
 from tests.sending.http.conftest import Visitor
 from tests.support.ledger.quick import EVERY_APP
 from tests.support.post import Post
@@ -146,3 +149,38 @@ def test_under_asgi_two_clicks_at_once_are_one_job_that_is_followed_and_cancelle
         return [sorted(each.status_code for each in answers), seen.json()["state"], ended.json()["state"]]
 
     assert async_to_sync(both)() == [[202, 409], "pending", "cancelled"]
+
+
+# -- follow-ups --
+
+
+def followed(ann: Visitor, post: Post) -> tuple[Any, str]:
+    """A job that runs, and the URL of the one that follows it."""
+    urls.TASK[:] = [post.task(name="plans.follow", on_duplicate="follow_up")]
+    first = ann.submit()["Location"]
+    row = IdempotencyKey.objects.get()
+    call = Call(Identity(row.digest, row.scope, row.key_text, None), row.task, row.task_id, None)
+    assert get_store().claim_reserved(call, owner="w:1:a", lease=60)
+    second = ann.submit()
+    assert second.status_code == 202
+    return first, second["Location"]
+
+
+def test_a_job_that_follows_is_accepted_and_waits(ann: Visitor, post: Post) -> None:
+    first, second = followed(ann, post)
+    waiting = ann.get(second).json()
+    assert (waiting["state"], waiting["started"], waiting["follow_up"]) == ("pending", None, None)
+    running = ann.get(first).json()
+    assert running["follow_up"]["id"] == waiting["id"]
+    assert running["follow_up"]["since"] == waiting["created"]
+    third = ann.submit()
+    assert (third.status_code, third.json()["job"]["id"]) == (409, waiting["id"])
+    assert Visitor("bob").get(second).status_code == 404
+
+
+def test_a_job_that_follows_is_cancelled_and_the_one_that_runs_is_not(ann: Visitor, post: Post) -> None:
+    first, second = followed(ann, post)
+    done = ann.post(ann.get(second).json()["cancel_url"])
+    assert (done.status_code, done.json()["state"]) == (200, "cancelled")
+    assert ann.get(second).json()["state"] == "cancelled"
+    assert (ann.get(first).json()["state"], ann.get(first).json()["follow_up"]) == ("running", None)

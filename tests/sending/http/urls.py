@@ -1,4 +1,4 @@
-"""A project's URLs: one view that submits, one that does so asynchronously, and the views of jobs."""
+"""A project's URLs: views that submit a call or an upload, and the views of jobs and batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
 
-from django_idempotent_tasks.http import asubmit_response, submit_response
+from django_idempotent_tasks.http import asubmit_response, batch_response, submit_response
 
 #: The task that is submitted, and what the view states by itself.
 TASK: list[Any] = []
@@ -36,6 +36,12 @@ async def asubmit(request: HttpRequest) -> HttpResponse:
 
 
 @csrf_exempt
+def upload(request: HttpRequest) -> HttpResponse:
+    """POST /uploads/."""
+    return batch_response(request, TASK[-1], json.loads(request.body), chunk_size=2, **STATED)
+
+
+@csrf_exempt
 @transaction.atomic
 def broken(request: HttpRequest) -> HttpResponse:
     """POST /broken/: accepts, and then fails, as a view under ATOMIC_REQUESTS may."""
@@ -45,6 +51,7 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("broken/", broken),
+    path("uploads/", upload),
     path("plans/", submit),
     path("aplans/", asubmit),
     path("jobs/", include("django_idempotent_tasks.urls")),

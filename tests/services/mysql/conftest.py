@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from django.conf import settings as django_settings
-from django.db import connections
 
 from tests.support.deliveries import watching
 from tests.support.till import Counter, Till
@@ -36,19 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             name = item.name if item.name in ELSEWHERE else item.name.partition("[")[0]
             if name in ELSEWHERE:
                 item.add_marker(pytest.mark.skip(reason=ELSEWHERE[name]))
-
-
-@pytest.fixture(autouse=True, scope="package")
-def _emptied_by_delete() -> Iterator[None]:
-    """TRUNCATE makes the tables anew, which takes longer than the test."""
-
-    def delete(_style: object, tables: Iterable[str], **_: Any) -> list[str]:
-        return [f"DELETE FROM {table}" for table in tables]  # noqa: S608  Django's own names
-
-    with pytest.MonkeyPatch.context() as patch:
-        for alias in {"default", ALIAS} & {*django_settings.DATABASES}:
-            patch.setattr(connections[alias].ops, "sql_flush", delete)
-        yield
 
 
 @pytest.fixture

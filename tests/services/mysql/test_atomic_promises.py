@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.running.connections.acts import _sound
+from tests.running.connections.test_begun_by_hand import *  # noqa: F403
 from tests.running.connections.test_left_open import *  # noqa: F403
-from tests.running.connections.test_left_open import _sound
 from tests.running.delivery.test_after_the_commit import *  # noqa: F403
 from tests.running.delivery.test_broken_transactions import *  # noqa: F403
 from tests.running.delivery.test_copies import *  # noqa: F403

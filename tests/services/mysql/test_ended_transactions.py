@@ -188,3 +188,18 @@ def test_a_commit_inside_a_body_that_fails_is_no_success_where_the_server_tells_
 
     till.deliver(sell, 7)
     assert shop.state is (State.FAILED if ends == "fails" else State.RETRY)
+
+
+@pytest.mark.parametrize("word", ["ROLLBACK", "COMMIT"])
+def test_a_body_that_ends_the_transaction_of_complete_completes_nothing(
+    till: Till, shop: Counter, word: str
+) -> None:
+    @till.guarded(mode="leased")
+    def sell(self: Any, order: int) -> int:
+        with self.idempotency.complete():
+            shop.write(note="before")
+            sql("SAVEPOINT own", "ROLLBACK TO SAVEPOINT own", word)
+        return order
+
+    assert "has sent COMMIT or ROLLBACK" in str(till.deliver(sell, 7).error)
+    assert (shop.state, shop.effects) == (State.FAILED, ["before"] if word == "COMMIT" else [])

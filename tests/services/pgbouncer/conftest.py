@@ -12,10 +12,10 @@ from django.db import connection, connections
 
 from example_project.database_url import database_from_url
 from example_project.servers import Server
+from example_project.servers.pgbouncer import behind, find_pgbouncer, start_pgbouncer
 from tests.processes.prefork.conftest import _pair
 from tests.support.brokers.broker import Broker
 from tests.support.ledger.databases import empty_database, test_database
-from tests.support.ledger.pgbouncer import behind, find_pgbouncer, start_pgbouncer
 from tests.support.ledger.rows import Rows
 from tests.support.workers.site import Site
 from tests.support.workers.sites import _clean, key, name_of, open_site, pair, site_apart
@@ -65,4 +65,5 @@ def frail(site: Site, pooler: Server) -> Iterator[Site]:
     yield frail
     frail.close()
     broker.clear()
+    connections["pooled"].close()
     del connections["pooled"], connections.databases["pooled"]

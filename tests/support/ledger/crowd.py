@@ -49,10 +49,34 @@ INSERT INTO django_idempotent_tasks_step (digest, generation, name, token, attem
 {numbers} SELECT {digest}, 1, 'S' || n, 1, 1, '2020-01-01 00:00:00', '2020-01-01 00:00:00' FROM numbers
 """
 
+BATCHES = """
+INSERT INTO django_idempotent_tasks_batch (id, created_at, state, revision, task, key_text, chunk_size,
+       records, chunks)
+{numbers}
+SELECT {digest}, '2020-01-01 00:00:00', CASE WHEN n % 50 = 0 THEN 2 ELSE 4 END, 1, 'shop.register', n, 3, 3, 1
+  FROM numbers
+"""
+
+CHUNKS = """
+INSERT INTO django_idempotent_tasks_batchchunk (batch_id, place, digest, task_id, first, size, fingerprint,
+       token, state, outcomes)
+{numbers}
+SELECT {digest}, n % 5, {digest}, 'T' || n, 0, 3, {digest}, 0, CASE WHEN n % 50 = 0 THEN 1 ELSE 2 END, 'ooo'
+  FROM numbers
+"""
+
+RECORDS = """
+INSERT INTO django_idempotent_tasks_batchrecord (batch_id, record_index, place, category, attempt, at, error,
+       description, signature)
+{numbers} SELECT {digest}, n, 0, 1, 1, '2020-01-01 00:00:00', 'E', '', 'S' || n FROM numbers
+"""
+
 HOURLY = """
 INSERT INTO django_idempotent_tasks_hourlycount (hour, task, created, succeeded, failed, duplicates, crashes)
 {numbers} SELECT '2100-01-01 00:00:00', 'T' || n, 1, 1, 0, 0, 0 FROM numbers
 """
+
+TABLES = (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS, STEPS, BATCHES, CHUNKS, RECORDS, HOURLY)
 
 
 def fill(alias: str) -> None:
@@ -60,7 +84,7 @@ def fill(alias: str) -> None:
     connection = connections[alias]
     digest = DIGESTS[connection.vendor]
     with connection.cursor() as cursor:
-        for rows in (KEYS, DUPLICATES, ANSWERED, FAILED, LEADERS, STEPS, HOURLY):
+        for rows in TABLES:
             cursor.execute(rows.format(numbers=NUMBERS, digest=digest, true="true", false="false"))
         cursor.execute("ANALYZE")
 

@@ -13,8 +13,12 @@ from django.utils import timezone
 
 from django_idempotent_tasks.models import (
     AnsweredCall,
+    Batch,
+    BatchChunk,
+    BatchRecord,
     DuplicateAttempt,
     FailedJob,
+    FollowUp,
     IdempotencyKey,
     Leader,
     RedriveOperation,
@@ -120,8 +124,12 @@ class Rows:
             AnsweredCall,
             DuplicateAttempt,
             FailedJob,
+            FollowUp,
             RedriveOperation,
             Step,
+            Batch,
+            BatchChunk,
+            BatchRecord,
             Effect,
         ):
             model._default_manager.using(self.alias).all().delete()

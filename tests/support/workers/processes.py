@@ -20,6 +20,9 @@ LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 #: Seconds until a worker must be ready, on a machine that is busy.
 START = 60.0
+#: Seconds for the end of a worker that is told to end. Where its parent reads no more what a child of its
+#: pool has said of a message, that child waits for 30 s before it ends (billiard).
+END = 45.0
 
 
 #: No option of Celery's: there it is the default.
@@ -101,7 +104,7 @@ class Worker:
         """Ask for a warm shutdown, as an init system does."""
         self.process.send_signal(signal.SIGTERM)
 
-    def wait(self, *, within: float = 30.0) -> int:
+    def wait(self, *, within: float = END) -> int:
         """Wait for the end; the exit code."""
         eventually(lambda: not self.is_alive, f"{self.name} has ended", within=within)
         return self.process.returncode

@@ -86,8 +86,14 @@ def name_of(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="package")
-def site(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    request: pytest.FixtureRequest,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Site]:
     """A test database, a broker, a directory and a journal that worker processes share with these tests."""
+    # One that a module imports would live to the end of the session, beside the sites of other folders.
+    assert isinstance(request.node, pytest.Package), "import it in the conftest of a folder"
     with django_db_blocker.unblock(), open_site(tmp_path_factory) as site:
         yield site
 

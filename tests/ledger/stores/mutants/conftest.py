@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.ledger.quick import careless_sqlite, emptied_by_delete
+from tests.support.ledger.quick import careless_sqlite
 
-__all__ = ["careless_sqlite", "emptied_by_delete"]
+__all__ = ["careless_sqlite"]

@@ -13,6 +13,9 @@ pytestmark = pytest.mark.django_db(
 
 HARMLESS = Mutation("nothing is wrong", "state = 2", "state = 2 ", "a_claim_is_settled_once")
 
+#: The same mistakes in statements of the same text: once more on SQLite is for the whole suite.
+ALSO_ON_POSTGRESQL = [pytest.param(mutation, marks=pytest.mark.slow, id=mutation.name) for mutation in BOTH]
+
 
 def named(mutation: Mutation) -> str:
     return mutation.name
@@ -32,7 +35,7 @@ def test_on_postgresql_it_is_caught_that(mutation: Mutation) -> None:
     is_caught("default", mutation)
 
 
-@pytest.mark.parametrize("mutation", [*BOTH, *SQLITE], ids=named)
+@pytest.mark.parametrize("mutation", [*ALSO_ON_POSTGRESQL, *SQLITE], ids=named)
 def test_on_sqlite_it_is_caught_that(mutation: Mutation) -> None:
     is_caught("sqlite", mutation)
 

@@ -10,10 +10,16 @@ from tests.ledger.stores.mutants.mistakes.atomic_ends import (
     ATOMIC_SQLITE,
     TAKEN_BACK,
 )
+from tests.ledger.stores.mutants.mistakes.batch_ends import ENDS, ENDS_POSTGRESQL
+from tests.ledger.stores.mutants.mistakes.batching import CHUNKS, CHUNKS_POSTGRESQL, SUBMISSIONS
 from tests.ledger.stores.mutants.mistakes.claiming import CLAIMS, FINISHED_KEYS
+from tests.ledger.stores.mutants.mistakes.counting import HOURS
 from tests.ledger.stores.mutants.mistakes.deciding import DECISIONS, OPERATIONS
 from tests.ledger.stores.mutants.mistakes.failing import EXTERNAL_CALLS, RECORDS, SILENCE
+from tests.ledger.stores.mutants.mistakes.following import FOLLOW_UPS, FOLLOW_UPS_POSTGRESQL
 from tests.ledger.stores.mutants.mistakes.many import MANY, MANY_AS_ARRAYS
+from tests.ledger.stores.mutants.mistakes.moving import MOVES
+from tests.ledger.stores.mutants.mistakes.pausing import PAUSES
 from tests.ledger.stores.mutants.mistakes.pruning import PRUNES
 from tests.ledger.stores.mutants.mistakes.reserving import (
     INTERVENTIONS,
@@ -26,6 +32,7 @@ from tests.ledger.stores.mutants.mistakes.stepping import STEPS, STEPS_POSTGRESQ
 from tests.ledger.stores.mutants.mistakes.sweeping import DUTIES, SWEEPS
 from tests.ledger.stores.mutants.mistakes.vendors import POSTGRESQL as POSTGRESQL_ALONE
 from tests.ledger.stores.mutants.mistakes.vendors import SQLITE as SQLITE_ALONE
+from tests.ledger.stores.mutants.mistakes.workers import WORKERS
 
 __all__ = ["BOTH", "POSTGRESQL", "SQLITE"]
 
@@ -43,11 +50,19 @@ BOTH = [
     *EXTERNAL_CALLS,
     *DECISIONS,
     *OPERATIONS,
+    *PAUSES,
     *INTERVENTIONS,
     *SWEEPS,
     *PRUNES,
+    *HOURS,
     *STEPS,
+    *MOVES,
+    *SUBMISSIONS,
+    *CHUNKS,
+    *ENDS,
+    *FOLLOW_UPS,
     *DUTIES,
+    *WORKERS,
     *ATOMIC_CLAIMS,
     *ATOMIC_TAKEOVERS,
     *COUNTED,
@@ -56,6 +71,14 @@ BOTH = [
     *TAKEN_BACK,
 ]
 
-POSTGRESQL = [*POSTGRESQL_ALONE, *MANY_AS_ARRAYS, *ATOMIC_POSTGRESQL, *STEPS_POSTGRESQL]
+POSTGRESQL = [
+    *POSTGRESQL_ALONE,
+    *MANY_AS_ARRAYS,
+    *ATOMIC_POSTGRESQL,
+    *STEPS_POSTGRESQL,
+    *CHUNKS_POSTGRESQL,
+    *ENDS_POSTGRESQL,
+    *FOLLOW_UPS_POSTGRESQL,
+]
 
 SQLITE = [*SQLITE_ALONE, *ATOMIC_SQLITE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
 from tests.ledger.stores.mutants.mistakes.atomic import NEW
+from tests.ledger.stores.mutants.mistakes.claiming import GENERATION
 
 #: Tells the statement from its leased likeness.
 ANEW = "reason = 1, attempts = 1"
@@ -60,14 +61,14 @@ ATOMIC_RECLAIMS = [
     ),
     Mutation(
         "an atomic run anew begins no generation",
-        "generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END",
+        GENERATION,
         "generation = k.generation",
         "past_its_retention_an_atomic_run_begins_a_new_generation",
         where=ANEW,
     ),
     Mutation(
         "an atomic run anew always begins a generation",
-        "generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END",
+        GENERATION,
         "generation = k.generation + 1",
         "a_failed_or_cancelled_key_is_run_atomically_within_its_generation",
         where=ANEW,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
 
+#: Which work what takes a finished key begins.
+GENERATION = (
+    "generation = k.generation"
+    " + CASE WHEN (k.state = 7 OR k.fingerprint <> CAST(%(fingerprint)s AS {uuid})) THEN 1 ELSE 0 END"
+)
+
 CLAIMS = [
     Mutation(
         "a conflict is taken over",
@@ -118,9 +124,15 @@ FINISHED_KEYS = [
     ),
     Mutation(
         "a claim anew begins no generation",
-        "generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END",
+        GENERATION,
         "generation = k.generation",
         "past_its_retention_a_succeeded_key_begins_a_new_generation",
+    ),
+    Mutation(
+        "what takes a failed key keeps its generation, whatever its arguments",
+        GENERATION,
+        "generation = k.generation + CASE WHEN k.state = 7 THEN 1 ELSE 0 END",
+        "other_arguments_under_a_failed_or_cancelled_key_begin_a_new_generation",
     ),
     Mutation(
         "a claim anew keeps the old result",

@@ -1,4 +1,4 @@
-"""Mistakes in redrives, discards and resolutions, and in the progress of redrive operations."""
+"""Mistakes in redrives, discards, resolutions, hastened retries, and the progress of redrive operations."""
 
 from __future__ import annotations
 
@@ -105,6 +105,36 @@ DECISIONS = [
         "due_at = {after[retention]}",
         "a_resolved_key_has_succeeded_with_the_given_result",
         where=RESOLVE,
+    ),
+    Mutation(
+        "a retry is hastened for any token",
+        "AND token = %(token)s AND state = 3 AND message",
+        "AND %(token)s >= 0 AND state = 3 AND message",
+        "of_two_people_who_ask_for_one_retry_the_first_is_heard",
+    ),
+    Mutation(
+        "a hastened retry keeps its token",
+        "SET token = token + 1, sends = -1, open_at = {now}",
+        "SET sends = -1, open_at = {now}",
+        "of_two_people_who_ask_for_one_retry_the_first_is_heard",
+    ),
+    Mutation(
+        "a hastened retry counts as sent",
+        "token = token + 1, sends = -1, open_at = {now}",
+        "token = token + 1, open_at = {now}",
+        "a_waiting_retry_that_is_asked_for_is_sent_at_once_and_may_be_claimed",
+    ),
+    Mutation(
+        "what does not wait for a retry is hastened",
+        "AND state = 3 AND message IS NOT NULL",
+        "AND message IS NOT NULL",
+        "only_a_retry_that_can_be_sent_is_asked_for",
+    ),
+    Mutation(
+        "a retry that cannot be sent is hastened",
+        "AND state = 3 AND message IS NOT NULL",
+        "AND state = 3",
+        "only_a_retry_that_can_be_sent_is_asked_for",
     ),
 ]
 

@@ -7,7 +7,7 @@ from tests.ledger.stores.mutants.broken_store import Mutation
 #: Tells the record of a failure from that of a death.
 RECORD = "- %(shift)s"
 DEATH = "%(runner)s"
-FREED = "COALESCE(k.owner, '')"
+FREED = ", k.owner, '')"
 
 RECORDS = [
     Mutation(
@@ -88,7 +88,7 @@ SILENCE = [
     Mutation(
         "a freed lease is recorded without its worker",
         FREED,
-        "''",
+        ", '')",
         "a_freed_lease_leaves_a_record_of_the_attempt_that_it_ended",
     ),
     Mutation(

@@ -39,7 +39,7 @@ STEPS = [
         "other arguments get the values",
         "fingerprint <> CAST(%(fingerprint)s AS {uuid})",
         "fingerprint IS NULL",
-        "other_arguments_in_the_same_generation_begin_without_the_steps",
+        "other_arguments_begin_without_the_steps",
         where="DELETE FROM {step}",
     ),
 ]

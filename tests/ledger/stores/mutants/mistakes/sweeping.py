@@ -97,6 +97,24 @@ SWEEPS = [
         "WHERE state = 0 AND",
         "a_reservation_that_never_arrived_is_sent_again",
     ),
+    Mutation(
+        "a call that has moved on is made due early",
+        "token = %(token)s AND state IN (1, 3) AND sends >= 0",
+        "token >= 0 AND state IN (1, 3) AND sends >= 0",
+        "nothing_else_is_made_due",
+    ),
+    Mutation(
+        "a call that waits for no message is made due early",
+        " AND sends >= 0 AND due_at > {now}",
+        " AND due_at > {now}",
+        "nothing_else_is_made_due",
+    ),
+    Mutation(
+        "what runs is made due early",
+        "AND state IN (1, 3) AND sends >= 0",
+        "AND sends >= 0",
+        "nothing_else_is_made_due",
+    ),
 ]
 
 DUTIES = [

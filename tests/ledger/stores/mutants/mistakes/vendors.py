@@ -4,7 +4,59 @@ from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
 
+NOTING = "only_who_meets_a_completed_key_of_another_call_is_noted_as_refused"
+NOTED = [
+    Mutation(f"a refusal is noted of {what}", old, "", NOTING, where="noted AS (")
+    for what, old in {
+        "a key in any state": "k.state = 7 AND ",
+        "a key whose retention is over": "AND (k.open_at <= {now}) IS NOT TRUE",
+        "a call of another task": "AND k.task = %(task)s ",
+        "a call of another scope": "AND k.scope {same} %(scope)s",
+        "the call that has completed the key": "AND k.task_id <> %(task_id)s ",
+        "the call that had taken the key over": "AND k.runner_task_id IS DISTINCT FROM %(task_id)s",
+        "a call that was answered": "AND NOT EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest"
+        " AND p.task_id = %(task_id)s)",
+        "a call with another payload": "AND (k.fingerprint = CAST(%(fingerprint)s AS {uuid})) IS NOT FALSE",
+    }.items()
+]
+NOTED += [
+    Mutation(
+        "a refusal that was noted is not told",
+        "EXISTS (SELECT 1 FROM noted",
+        "NOT EXISTS (SELECT 1 FROM noted",
+        NOTING,
+    )
+]
+
+REFUSING = "a_sender_is_noted_as_refused_only_where_the_rules_refuse_it_for_that_reason"
+NOTED += [
+    Mutation(f"a sender's refusal is noted of {what}", old, new, REFUSING, where="noted AS (")
+    for what, (old, new) in {
+        "a key whose lease is over": (" AND k.open_at > {now}", ""),
+        "a retry that nobody could send": (" AND k.message IS NOT NULL", ""),
+        "a key that has failed": ("(k.state = 1 OR", "(k.state IN (1, 5) OR"),
+        "a completed key as of one that is in progress": ("WHEN k.state = 7 THEN", "WHEN k.state = 0 THEN"),
+    }.items()
+]
+
+UNDONE = "a_claim_that_a_crash_may_undo_is_granted_once_like_any_other"
+
 POSTGRESQL = [
+    *NOTED,
+    Mutation(
+        "a claim that waits for no disk is made again",
+        "ON CONFLICT (digest) DO NOTHING",
+        "ON CONFLICT (digest) DO UPDATE SET owner = excluded.owner",
+        UNDONE,
+        where="synchronous_commit",
+    ),
+    Mutation(
+        "a reservation is claimed again by a claim that waits for no disk",
+        "\n  AND pg_catalog.set_config('synchronous_commit', 'off', true) IS NOT NULL",
+        " OR digest = %(digest)s",
+        UNDONE,
+        where="synchronous_commit",
+    ),
     Mutation(
         "a cancel keeps the token",
         "reason = 4, token = k.token + 1,",

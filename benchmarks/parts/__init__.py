@@ -1,0 +1,1 @@
+"""What work in parts costs: chunks of records, their ends, many of them at once, steps."""

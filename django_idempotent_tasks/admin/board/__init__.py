@@ -1,0 +1,1 @@
+"""The parts of the dashboard, each a section of its page."""

@@ -1,0 +1,1 @@
+"""``idem doctor``: prints what the doctor finds, as text, JSON or SARIF."""

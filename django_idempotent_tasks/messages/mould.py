@@ -1,0 +1,104 @@
+"""Writes the messages of calls that are alike: the first has passed through Celery, others get its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kombu.utils import json as wire
+
+from ..conf import settings
+from ..identity.key import Identity
+from .alike import treats_alike
+from .header import HEADER
+from .message import Message, content
+from .places import Pattern, json_text, place, quoted
+from .turns import FIRST
+
+#: What is a call's own in a stored message: its arguments, its task id and its identity.
+OWN = ("args", "kwargs", "id", "header")
+_OF_THE_IDENTITY = ("id", "digest", "scope", "key", "fp")
+#: Options that Celery computes from the time of the call.
+_TIMES = ("eta", "countdown", "expires")
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A message made in a mould: the parts that are its own, as JSON texts, and the message of its mould."""
+
+    sample: Message
+    texts: Mapping[str, str]
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self.sample.task
+
+    @property
+    def size(self) -> int:
+        """The characters that are its own."""
+        return sum(map(len, self.texts.values()))
+
+    def whole(self) -> Message:
+        """The message by itself."""
+        sample, texts = self.sample, self.texts
+        args, kwargs, task_id, header = (wire.loads(texts[name]) for name in OWN)
+        options = dict(sample.options)
+        if "root_id" in texts:
+            options["root_id"] = task_id
+        options |= {"task_id": task_id, "headers": {**options["headers"], HEADER: header}}
+        return replace(sample, args=args, kwargs=kwargs, options=options)
+
+
+class Mould:
+    """Makes the stored texts of calls like the one whose message it was made from."""
+
+    def __init__(self, sample: Message, header: Pattern, text: Pattern) -> None:
+        self.sample = sample
+        self._header = header
+        self._text = text
+        self._limit = settings().max_payload
+        #: Whether each call is the first of its line, as Celery counts.
+        self._is_root = sample.options.get("root_id") == sample.options["task_id"]
+
+    @classmethod
+    def of(cls, task: Any, sample: Message, identity: Identity) -> Mould | None:
+        """The mould of a task's calls; None where the next one may be stamped in another way."""
+        if not treats_alike(task) or sample.turn != FIRST or any(map(sample.options.get, _TIMES)):
+            return None
+        options, task_id = dict(sample.options), sample.options["task_id"]
+        own = {**options["headers"][HEADER]}
+        own |= {name: place(name) for name in _OF_THE_IDENTITY}
+        options |= {name: place("id") for name in ("task_id", "root_id") if options.get(name) == task_id}
+        options["headers"] = {**options["headers"], HEADER: place("header")}
+        try:
+            header = Pattern(own)
+            text = Pattern(content(place("args"), place("kwargs"), options))
+        except ValueError:
+            return None
+        mould = cls(sample, header, text)
+        # What it makes of the sample's own parts must be the sample's own text.
+        made = mould.cast(identity, task_id, list(sample.args), dict(sample.kwargs))
+        return mould if made is not None and made[0] == sample.encode(limit=mould._limit) else None
+
+    def cast(self, identity: Identity, task_id: str, args: Any, kwargs: Any) -> tuple[str, Cast] | None:
+        """The stored text of a call, and its message; None for one that is too large or is not JSON."""
+        args_text, kwargs_text = json_text(list(args or ())), json_text(dict(kwargs or {}))
+        if args_text is None or kwargs_text is None:
+            return None
+        scope, print_ = identity.scope, identity.fingerprint
+        texts = {"args": args_text, "kwargs": kwargs_text, "id": quoted(task_id)}
+        if self._is_root:
+            texts["root_id"] = texts["id"]
+        texts["header"] = self._header.filled(
+            {
+                "id": texts["id"],
+                "digest": f'"{identity.digest.hex}"',
+                "scope": "null" if scope is None else quoted(scope),
+                "key": quoted(identity.key_text),
+                "fp": "null" if print_ is None else f'"{print_.hex}"',
+            }
+        )
+        text = self._text.filled(texts)
+        return (text, Cast(self.sample, texts)) if len(text) <= self._limit else None

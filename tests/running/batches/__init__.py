@@ -1,0 +1,1 @@
+"""What becomes of the records of a chunk in the ledger, on PostgreSQL and on SQLite."""
