@@ -65,11 +65,11 @@ class Reserving:
                 guesses.learn(call.task, is_duplicate=isinstance(outcome, Refused))
             if outcome is not None:
                 return outcome
-            if time.monotonic() > deadline:
+            if may_write and time.monotonic() > deadline:
                 return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
             if may_write:
                 time.sleep(HOLD_PACE)
-            may_write = True
+            may_write = True  # nobody is refused a key that was only read
 
     def _reserved(
         self, call: Call, *, wait: int, sends: int, place: str, may_write: bool

@@ -10,7 +10,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from django_idempotent_tasks.ledger import reserving
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
+from tests.support.ledger.known_pauses import known_pauses
 from tests.support.post import Post
 
 pytestmark = [
@@ -36,8 +38,8 @@ def expected(charge: Any) -> Any:
 
 
 def told(work: Callable[[], object]) -> list[str]:
-    """The statements of ``work``."""
-    with CaptureQueriesContext(connection) as captured:
+    """The statements of ``work``, but for the look for pauses."""
+    with known_pauses(), CaptureQueriesContext(connection) as captured:
         work()
     return [query["sql"].strip() for query in captured.captured_queries]
 
@@ -59,6 +61,13 @@ def test_a_new_call_behind_a_run_of_duplicates_is_accepted(expected: Any) -> Non
     assert len(told(lambda: expected.delay(10))) == 1
     assert IdempotencyKey.objects.count() == 4
     assert not DuplicateAttempt.objects.exists()
+
+
+def test_a_new_call_is_accepted_however_long_the_look_for_a_duplicate_has_taken(
+    expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserving, "LONGEST_HOLD", 0.0)
+    assert not expected.delay(8).duplicate
 
 
 def test_only_a_record_that_is_committed_by_itself_waits_for_no_disk(expected: Any) -> None:

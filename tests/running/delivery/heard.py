@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 
 from django.db import connections
 
-from django_idempotent_tasks.ledger import pauses
+from tests.support.ledger.known_pauses import known_pauses
 
 #: They begin and end a transaction, and say nothing else.
 _BRACKETS = frozenset({"BEGIN", "COMMIT", "ROLLBACK"})
@@ -73,11 +72,7 @@ def heard_by_postgresql(alias: str = "default") -> Iterator[Heard]:
 
 def told(work: Callable[[], object]) -> Heard:
     """What the server was told by ``work``, but for the look for pauses, one every two seconds."""
-    pauses._known.read_at = time.monotonic() + 600
-    try:
-        with heard_by_postgresql() as heard:
-            work()
-    finally:
-        pauses.forget()
+    with known_pauses(), heard_by_postgresql() as heard:
+        work()
     heard.statements = [each for each in heard.statements if not each.startswith("RESET ")]
     return heard
