@@ -41,7 +41,7 @@ def test_a_connection_that_was_cut_between_two_ticks_costs_nothing(bench: Bench)
     if connection.vendor == "sqlite":
         pytest.skip("there is no connection to cut")
     asks, cuts = {
-        "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%s)"),
+        "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%s, 5000)"),
         "mysql": ("SELECT connection_id()", "KILL %s"),
     }[connection.vendor]
     bench.every(10)

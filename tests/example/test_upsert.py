@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from itertools import permutations
@@ -13,6 +12,8 @@ from django.db import connection, transaction
 from example_project.payments.events import STATUSES, PaymentEvent
 from example_project.payments.models import Payment, Status, Tenant
 from tests.support.ledger.quick import EVERY_APP
+from tests.support.ledger.slow_server import Server
+from tests.support.waiting import PATIENCE
 
 
 def event(status: str, *, number: int = 1) -> PaymentEvent:
@@ -56,17 +57,6 @@ def record_elsewhere(tenant: Tenant, status: str) -> None:
         connection.close()
 
 
-def wait_until_somebody_waits() -> None:
-    """Return when another connection is seen waiting for this one's transaction."""
-    deadline = time.monotonic() + 10
-    with connection.cursor() as cursor:
-        while time.monotonic() < deadline:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-    pytest.fail("the other connection did not wait")
-
-
 @pytest.mark.django_db(transaction=True, available_apps=EVERY_APP)
 @pytest.mark.postgresql
 @pytest.mark.parametrize(("first", "second"), [("pending", "completed"), ("completed", "pending")])
@@ -76,7 +66,7 @@ def test_two_first_events_at_once_leave_the_furthest_status(first: str, second: 
         with transaction.atomic():
             Payment.objects.record(tenant.slug, event(first))
             other = pool.submit(record_elsewhere, tenant, second)
-            wait_until_somebody_waits()
-        other.result(timeout=10)
+            assert Server("default").wait_until_held_up()
+        other.result(timeout=PATIENCE)
 
     assert current(tenant) == "completed"

@@ -6,18 +6,21 @@ from contextlib import closing
 
 from django.db import connections
 
-#: What has a transaction open in this database, and waits for its program.
-IDLE = "datname = current_database() AND state = 'idle in transaction'"
-#: Everybody else in this database.
-OTHERS = "datname = current_database() AND pid <> pg_backend_pid()"
+#: What has a transaction open, and waits for its program.
+IDLE = "state = 'idle in transaction'"
+#: Everybody else.
+OTHERS = "pid <> pg_backend_pid()"
 
 
 def terminate(condition: str, *, alias: str) -> int:
-    """End the processes of which pg_stat_activity says this; returns when they have ended, and how many."""
+    """End the processes of this database of which pg_stat_activity says this; when they have ended, how many.
+
+    Other tests, in another process, have databases of their own on the same server.
+    """
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 5000))"  # noqa: S608
-            f" FROM pg_stat_activity WHERE {condition}"
+            f" FROM pg_stat_activity WHERE datname = current_database() AND {condition}"
         )
         return int(cursor.fetchone()[0])
 
