@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Empty the memory broker: all apps of a process share it, and a sweeper leaves a full queue alone."""
+    """Empty the memory broker: all apps of a process share it, and a sweeper leaves a full queue alone.
+
+    Close the connections that the relay has forgotten, as a child forgets its parent's: here they are this
+    process's own, and thousands of tests leave some open.
+    """
     memory.Channel.queues.clear()
+    relay: Any = import_module("django_idempotent_tasks.messages.relay")
+    for line in chain.from_iterable(relay._of_the_parent):
+        relay.collapse(line[1])
+    relay._of_the_parent.clear()
 
 
 def _mark_of(path: Path) -> str | None:
