@@ -18,6 +18,7 @@ BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600
 class HourlyCount(models.Model):
     """The totals of one task's keys that were made in one hour; the sweeper writes them afterwards.
 
+    ``succeeded``: with a result, or with an error that the task expects; ``failed``: the dead letters.
     Runs: the last attempts of leased runs that their owners ended. Waits: from a reservation to its first
     attempt. ``would_refuse``: calls that ran in shadow mode; they are not among the duplicates. Times are in
     seconds. Buckets are a JSON list of counts, one more than ``BOUNDS``; None in an hour that an older

@@ -52,7 +52,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task over a span: ``runs`` are keys that ended with a result or as a dead letter.
+    """One task over a span: ``runs`` are keys that ended with a result, as expected or as a dead letter.
 
     ``would_refuse`` are calls that ran in shadow mode, and are not among the ``duplicates``.
     """

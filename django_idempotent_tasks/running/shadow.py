@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid5
@@ -38,6 +37,9 @@ logger = logging.getLogger("django_idempotent_tasks")
 NOTED = "noted"
 #: Seconds for which a process leaves a ledger alone that has failed: bodies are not to wait for it.
 REST = 5.0
+#: Seconds within which a connection that has died says so: what takes longer is not tried again.
+AT_ONCE = 1.0
+#: Above zero from a failure of the ledger until it answers again.
 _rests_until = 0.0
 
 
@@ -55,11 +57,13 @@ class ShadowDelivery(Delivery):
     #: Whether the call has a key: without one the ledger is not asked.
     has_key = True
     has_ended = False
+    #: Whether it was told that the ledger is away: once of each call.
+    is_away_told = False
 
     def perform(self) -> Any:
         """Run the body between a claim and its end, neither of which decides anything."""
         call = self._known()
-        outcome = None if NOTED in self.header else self._tried(call, lambda: self._claimed(call))
+        outcome = None if NOTED in self.header else self._first_claim(call)
         attempt = ShadowAttempt(self.task, self.ledger, call, outcome, in_transaction=self.in_transaction)
         try:
             with attempt.running():
@@ -91,16 +95,22 @@ class ShadowDelivery(Delivery):
 
     # -- the ledger, which may fail --
 
-    def _tried(self, call: Call, work: Callable[[], T]) -> T | None:
-        """What ``work`` gives; None where the ledger fails, which is noted. A stop of the process goes on."""
+    def _tried(self, call: Call, work: Callable[[], T], again: Callable[[], T] | None = None) -> T | None:
+        """What ``work`` gives; None where the ledger fails, which is noted. A stop of the process goes on.
+
+        On a connection that has died ``work`` fails at once; then ``again``, or ``work``, gets a new one.
+        """
         if not self.has_key:
             return None
         if time.monotonic() < _rests_until:
-            self._tell(call, rules.STORE_DOWN, "")
+            self._tell_away(call)
             return None
+        aside = self._in_savepoint if self.in_transaction else self._on_a_living_connection
+        return self._safely(call, lambda: aside(work, again or work))
+
+    def _safely(self, call: Call, work: Callable[[], T]) -> T | None:
         try:
-            with self._aside():
-                return work()
+            return work()
         except SoftTimeLimitExceeded:
             if not self.has_ended:
                 raise  # before the body, as in its first line
@@ -109,9 +119,29 @@ class ShadowDelivery(Delivery):
             self._failed(call, error)
         return None
 
-    def _aside(self) -> AbstractContextManager[None]:
-        """A savepoint in the caller's transaction, which a failing statement would end."""
-        return self.ledger.store.together() if self.in_transaction else nullcontext()
+    def _in_savepoint(self, work: Callable[[], T], _again: Callable[[], T]) -> T:
+        """In the caller's transaction, which a failing statement would end."""
+        with self.ledger.store.together():
+            return work()
+
+    def _on_a_living_connection(self, work: Callable[[], T], again: Callable[[], T]) -> T:
+        """For a few seconds at most: a server that is silent fails no sooner by itself."""
+        global _rests_until  # noqa: PLW0603  one ledger a process
+        store, began = self.ledger.store, time.monotonic()
+        if _rests_until and store.connection.connection is None:
+            with store.side_connection():  # which gives up soon where nobody answers
+                pass
+        try:
+            with store.bounded():
+                found = work()
+        except DatabaseError:
+            if time.monotonic() - began >= AT_ONCE:
+                raise
+            store.connection.close()
+            with store.bounded():
+                found = again()
+        _rests_until = 0.0
+        return found
 
     def _failed(self, call: Call, error: Exception) -> None:
         global _rests_until  # noqa: PLW0603  one ledger a process
@@ -119,26 +149,34 @@ class ShadowDelivery(Delivery):
         if not self.in_transaction:
             _rests_until = time.monotonic() + REST
             self.ledger.store.connection.close()
-        self._tell(call, rules.STORE_DOWN, "")
+        self._tell_away(call)
+
+    def _tell_away(self, call: Call) -> None:
+        if not self.is_away_told:
+            self.is_away_told = True
+            self._tell(call, rules.STORE_DOWN, "")
 
     # -- the claim --
 
-    def _claimed(self, call: Call) -> Outcome:
-        outcome: Outcome = self._claim_and_run(call, new_owner())
-        self._note(call, outcome)
-        return outcome
+    def _first_claim(self, call: Call) -> Outcome | None:
+        """Claim the key; by its owner id the second try recognises what the first has claimed."""
+        owner = new_owner()
+        return self._tried(
+            call,
+            lambda: self._claim_and_run(call, owner),
+            lambda: self._claimed(call, owner, Step.WAIT),
+        )
 
     def _claim_and_run(self, call: Call, owner: str) -> Any:
         """Claim the key only: the body runs in any case. Nothing is stored that could be sent again."""
         if not self.in_transaction:
             self.watch.begin()
-        try:
-            return self._claim(call, owner, self._first_step())
-        except DatabaseError:
-            if self.in_transaction:
-                raise
-            self.ledger.store.connection.close()
-            return self._claim(call, owner, Step.WAIT)
+        return self._claimed(call, owner, self._first_step())
+
+    def _claimed(self, call: Call, owner: str, first: Step) -> Outcome:
+        outcome = self._claim(call, owner, first)
+        self._note(call, outcome)
+        return outcome
 
     def _claim(self, call: Call, owner: str, first: Step) -> Outcome:
         place = SHADOW if self.place else ""
@@ -176,14 +214,12 @@ class ShadowDelivery(Delivery):
     def _settle(self, call: Call, attempt: ShadowAttempt, settle: Callable[[], None]) -> None:
         """End the claim; a call that had to wait for its key looks once more, now that its body has ended."""
         self.has_ended = True
-        if not self.request.is_eager:  # as at a task's end: what is left open would commit nothing
-            self._tried(call, self.watch.close)
+        if self.has_key and not self.request.is_eager:  # what is left open would commit nothing
+            self._safely(call, self.watch.close)
         if isinstance(attempt.outcome, Waiting):
             attempt.take(self._tried(call, lambda: self._looked_again(call)))
         if attempt.is_owner:
             self._tried(call, settle)
 
     def _looked_again(self, call: Call) -> Outcome:
-        outcome = self._claim(replace(call, turn=None), new_owner(), Step.WAIT)
-        self._note(call, outcome)
-        return outcome
+        return self._claimed(replace(call, turn=None), new_owner(), Step.WAIT)

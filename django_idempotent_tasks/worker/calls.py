@@ -28,5 +28,10 @@ def with_message(task: Any, call: Call, context: Any) -> Call:
 
 
 def is_atomic(task: Any) -> bool:
-    """Whether the task's calls run in one transaction with their row."""
-    return bool(task.idempotency_policy.mode == "atomic")
+    """Whether the task's calls run in one transaction with their row; in shadow mode none does."""
+    return bool(task.idempotency_policy.mode == "atomic") and is_enforced(task)
+
+
+def is_enforced(task: Any) -> bool:
+    """Whether the task is not in shadow mode, where nothing is stored that could be sent again."""
+    return bool(task.idempotency_policy.enforce)

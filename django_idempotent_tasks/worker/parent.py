@@ -21,7 +21,7 @@ from ..messages.relay import relay
 from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
-from .calls import is_atomic, named_call, with_message
+from .calls import is_atomic, is_enforced, named_call, with_message
 from .deaths import Crash, Ending, Killed, Stopped, Timeout
 
 logger = logging.getLogger("django_idempotent_tasks")
@@ -31,7 +31,7 @@ logger = logging.getLogger("django_idempotent_tasks")
 REPORT_AGAIN = 30.0
 
 
-class ParentHook:
+class DeathHook:
     """Mixed into Celery's ``Request``: runs in the worker's parent, before Celery puts the message back.
 
     Celery calls ``on_failure`` for a lost child once its death is certain. For a hard time limit Celery
@@ -53,6 +53,10 @@ class ParentHook:
             _end_claim(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
         return super().on_failure(exc_info, *args, **kwargs)  # type: ignore[misc]
 
+
+class ParentHook(DeathHook):
+    """What a guarded task needs besides; the messages of one in shadow mode are Celery's alone."""
+
     def revoked(self) -> Any:
         """Whether Celery drops the message as revoked; it keeps a message that was redriven since."""
         revocations.forget_for(self.id, self.request_dict, task=self.task.name)  # type: ignore[attr-defined]
@@ -69,12 +73,19 @@ class ParentHook:
 
 
 def install(app: Any) -> None:
-    """Give every guarded task of the app a ``Request`` with the hook, composed with the task's own."""
+    """Give each task of the app that claims keys a ``Request`` with a hook, composed with the task's own."""
     for task in app.tasks.values():
-        if getattr(task, "idempotency_guarded", False) and task.idempotency_error is None:
+        hook = _hook_of(task)
+        if hook is not None and task.idempotency_error is None:
             request = symbol_by_name(task.Request)
-            if not issubclass(request, ParentHook):
-                type(task).Request = type(request.__name__, (ParentHook, request), {})
+            if not issubclass(request, hook):
+                type(task).Request = type(request.__name__, (hook, request), {})
+
+
+def _hook_of(task: Any) -> type[DeathHook] | None:
+    if getattr(task, "idempotency_guarded", False):
+        return ParentHook
+    return DeathHook if getattr(task, "idempotency_observed", False) else None
 
 
 def _is_reported_again(request: Any) -> bool:
@@ -126,7 +137,8 @@ def _end_claim(request: Any, ending: Ending) -> None:
         # The ledger knows who owns the key: no header makes this child the owner of another key.
         right = put_right(store, call)
         ending.end(store, right, owner)
-        if isinstance(ending, Timeout) and store.read(right.identity.digest, task_id=call.task_id) is None:
+        is_last = isinstance(ending, Timeout) and is_enforced(task)
+        if is_last and store.read(right.identity.digest, task_id=call.task_id) is None:
             # The ledger has lost the row, and Celery acknowledges the message: nothing else has the work.
             ending.end_rolled_back(request, with_message(task, right, context), owner)
 

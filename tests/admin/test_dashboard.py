@@ -11,7 +11,7 @@ from django.utils.timezone import localtime
 from django_idempotent_tasks.ledger.moments import database_now
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import COUNTED, HourlyCount, Leader
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Category, State
 from tests.admin.conftest import APP, Person, at_most, page
 from tests.admin.test_dead_letters import dead
 from tests.admin.test_keys import hostile_key, inert
@@ -84,6 +84,16 @@ def test_the_hour_that_is_not_over_is_counted_live(root: Client, keys: Keys) -> 
     assert len(week.bars) == 2
     assert {tile.label: tile.value for tile in shown.context["tiles"]}["done this hour"] == "1"
     assert "only this hour is shown" in shown.content.decode()
+
+
+def test_an_expected_end_is_counted_as_done_and_is_no_failure(root: Client, keys: Keys) -> None:
+    dead(keys, category=Category.EXPECTED, signature="x" * 16)
+    shown = root.get(URL)
+    numbers = dict(shown.context["totals"])
+    assert (numbers["succeeded"][0], numbers["failed"][0]) == ("1", "0")
+    assert shown.context["charts"][0].summary == "1 succeeded, 0 failed; at most 1 in a minute"
+    (line,) = shown.context["tasks"]
+    assert (str(line["runs"]), str(line["failed"]), line["last"]) == ("1", "0", "-")
 
 
 def test_discarded_ones_are_counted_apart_and_wait_for_nobody(root: Client, keys: Keys) -> None:

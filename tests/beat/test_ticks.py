@@ -13,7 +13,7 @@ from django_idempotent_tasks import IdempotentTask
 from django_idempotent_tasks.beat.dispatch import dispatch, due_work
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
 from tests.beat.bench import EPOCH, Bench
@@ -150,6 +150,27 @@ def test_a_task_that_only_workers_know_as_idempotent_runs_once_an_occurrence(ben
         "state", "reason"
     )
     assert sorted(states) == [(State.SUCCEEDED, Reason.DONE), (State.SUCCEEDED, Reason.SENT)]
+
+
+def test_a_task_in_shadow_mode_is_sent_once_an_occurrence_and_each_copy_runs(bench: Bench) -> None:
+    runs: list[int] = []
+
+    def count(number: int = 0) -> None:
+        runs.append(number)
+
+    task = bench.post.task(count, name="shop.count", key="number", reserve=False, enforce=False)
+    entry = bench.every(10, task="shop.count", kwargs='{"number": 7}')
+    beat = bench.beat()
+    bench.tick(beat)
+    bench.tick(beat, after=10)
+    (message,) = bench.post.arrived()
+    for _ in range(2):
+        task.apply((), {"number": 7}, task_id=message["id"], headers={"idempotency": message["idempotency"]})
+    assert runs == [7, 7]
+    keys = IdempotencyKey.objects.filter(key_text__startswith=f"beat:{entry.pk}:")
+    sent, ran = (State.SUCCEEDED, Reason.SENT), (State.SUCCEEDED, Reason.DONE)
+    assert sorted(keys.values_list("state", "reason")) == sorted([sent, ran])
+    assert list(DuplicateAttempt.objects.values_list("place", "reason")) == [("shadow", "redelivered")]
 
 
 def test_a_broker_that_is_down_at_the_due_time_delays_and_loses_nothing(bench: Bench) -> None:

@@ -16,27 +16,15 @@ from django_idempotent_tasks import (
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import Batch as BatchRow
-from django_idempotent_tasks.models import BatchChunk, BatchState, DuplicateAttempt, IdempotencyKey
-from django_idempotent_tasks.sending import pieces
-from tests.support.batches import APPS, Desk, done, texts
+from django_idempotent_tasks.models import BatchState, DuplicateAttempt, IdempotencyKey
+from tests.support.batches import APPS, Desk, counted, done, texts
 from tests.support.deliveries import ALIASES
 from tests.support.post import rolled_back
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
-    pytest.mark.usefixtures("alias"),
+    pytest.mark.usefixtures("alias", "small_groups"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two chunks of five a transaction."""
-    monkeypatch.setattr(pieces, "GROUP", 10)
-
-
-def counted(alias: str) -> tuple[int, int]:
-    """How many batches and chunks there are."""
-    return BatchRow.objects.using(alias).count(), BatchChunk.objects.using(alias).count()
 
 
 class Died(Exception):

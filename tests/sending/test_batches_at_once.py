@@ -12,8 +12,7 @@ from django.db import connections
 
 from django_idempotent_tasks import KeyReused
 from django_idempotent_tasks.sending import pieces
-from tests.sending.test_batches import counted
-from tests.support.batches import APPS, Desk, done, texts
+from tests.support.batches import APPS, Desk, counted, done, texts
 from tests.support.deliveries import ALIASES
 from tests.support.post import no_broker
 

@@ -8,28 +8,15 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import ConfigurationError, InvalidKey
-from django_idempotent_tasks.models import Batch as BatchRow
 from django_idempotent_tasks.models import BatchChunk, IdempotencyKey
-from django_idempotent_tasks.sending import pieces
 from tests.sample.models import Effect
-from tests.support.batches import APPS, Desk, texts
+from tests.support.batches import APPS, Desk, counted, texts
 from tests.support.deliveries import ALIASES
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
-    pytest.mark.usefixtures("alias"),
+    pytest.mark.usefixtures("alias", "small_groups"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two chunks of five a transaction."""
-    monkeypatch.setattr(pieces, "GROUP", 10)
-
-
-def counted(alias: str) -> tuple[int, int]:
-    """How many batches and chunks there are."""
-    return BatchRow.objects.using(alias).count(), BatchChunk.objects.using(alias).count()
 
 
 def test_a_queryset_is_read_in_parts(desk: Desk, alias: str) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from django_idempotent_tasks import ConfigurationError, submit_batch
-from tests.sending.test_batches import counted
-from tests.support.batches import APPS, Desk, texts
+from tests.support.batches import APPS, Desk, counted, texts
 from tests.support.deliveries import ALIASES
 
 pytestmark = [pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)]

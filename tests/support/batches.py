@@ -12,8 +12,10 @@ from django_idempotent_tasks import IdempotentTask, submit_batch
 from django_idempotent_tasks.conf import settings
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.messages.relay import relay
+from django_idempotent_tasks.models import Batch as BatchRow
 from django_idempotent_tasks.models import BatchChunk, BatchRecord
 from django_idempotent_tasks.operations.batches import Batch
+from django_idempotent_tasks.sending import pieces
 from django_idempotent_tasks.sweeper.batches import Following
 from tests.sample.models import Effect
 from tests.support.post import Post
@@ -153,3 +155,14 @@ def desk() -> Iterator[Desk]:
     desk = Desk()
     yield desk
     desk.app.close()
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two chunks of five a transaction."""
+    monkeypatch.setattr(pieces, "GROUP", 10)
+
+
+def counted(alias: str) -> tuple[int, int]:
+    """How many batches and chunks there are."""
+    return BatchRow.objects.using(alias).count(), BatchChunk.objects.using(alias).count()

@@ -10,12 +10,13 @@ from ...ledger.moments import exact
 from ...models import DEAD, IdempotencyKey
 from ...operations.counts import CAP, Count
 from ...operations.durations import floor
-from ...states import State
+from ...states import Category, State
 from ..words.ledger import alias
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 #: What is counted of each hour.
 COLUMNS = ("succeeded", "failed", "duplicates", "crashes")
+_READ = ("state", "created_at", "finished_at", "duplicates", "crashes", "category")
 
 
 class _Key(NamedTuple):
@@ -24,6 +25,15 @@ class _Key(NamedTuple):
     ended: datetime | None
     duplicates: int
     crashes: int
+    category: int | None
+
+    @property
+    def kind(self) -> str | None:
+        """How it ended; an end that its task expects is no failure. None of one that did not end."""
+        is_expected = self.state == State.FAILED and self.category == Category.EXPECTED
+        if self.state == State.SUCCEEDED or is_expected:
+            return "succeeded"
+        return "failed" if self.state in DEAD else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +56,36 @@ class Recent:
         keys = [key for key in self.keys if key.made >= begin]
         is_bound = self.is_part and self.since >= begin
         numbers = {
-            "succeeded": sum(key.state == State.SUCCEEDED for key in keys),
-            "failed": sum(key.state in DEAD for key in keys),
+            "succeeded": sum(key.kind == "succeeded" for key in keys),
+            "failed": sum(key.kind == "failed" for key in keys),
             "duplicates": sum(key.duplicates for key in keys),
             "crashes": sum(key.crashes for key in keys),
         }
         return {kind: Count(number, is_bound) for kind, number in numbers.items()}
 
     def done_this_hour(self) -> Count:
-        """The keys that succeeded in the hour that is not over."""
+        """The keys that succeeded in the hour that is not over, or ended as expected."""
         begin = exact(floor(self.now))
-        done = [key for key in self.keys if key.state == State.SUCCEEDED and key.ended and key.ended >= begin]
+        done = [key for key in self.keys if key.kind == "succeeded" and key.ended and key.ended >= begin]
         return Count(len(done), self.is_part)
 
     def minutes(self) -> dict[datetime, dict[str, int]]:
-        """What ended in each minute of the last hour, with a result or as a dead letter."""
+        """What ended in each minute of the last hour, with a result, as expected, or as a dead letter."""
         last = exact(self.now).replace(second=0, microsecond=0)
         found = {last - number * MINUTE: {"succeeded": 0, "failed": 0} for number in range(59, -1, -1)}
         for key in self.keys:
             minute = key.ended and key.ended.replace(second=0, microsecond=0)
-            kind = "succeeded" if key.state == State.SUCCEEDED else "failed"
-            if minute in found and (key.state == State.SUCCEEDED or key.state in DEAD):
-                found[minute][kind] += 1
+            if minute in found and key.kind:
+                found[minute][key.kind] += 1
         return found
 
 
 def recent(now: datetime) -> Recent:
     """Read them, by one statement of at most ``CAP`` rows of an index."""
     keys = IdempotencyKey.objects.using(alias()).filter(created_at__gte=now - HOUR).order_by("-created_at")
-    rows = list(keys.values_list("state", "created_at", "finished_at", "duplicates", "crashes")[: CAP + 1])
+    rows = list(keys.values_list(*_READ)[: CAP + 1])
     found = [
-        _Key(state, exact(made), None if ended is None else exact(ended), duplicates, crashes)
-        for state, made, ended, duplicates, crashes in rows[:CAP]
+        _Key(state, exact(made), None if ended is None else exact(ended), *others)
+        for state, made, ended, *others in rows[:CAP]
     ]
     return Recent(now, found, len(rows) > CAP)

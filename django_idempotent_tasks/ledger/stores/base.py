@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -270,3 +270,10 @@ class LedgerStore(Upkeep, ManyCalls, Batching, FollowUps, Deciding, Duplicates):
     @abstractmethod
     def side_connection(self) -> AbstractContextManager[LedgerStore]:
         """The same store on a short-lived connection of its own, with short timeouts, closed at the end."""
+
+    def bounded(self) -> AbstractContextManager[None]:
+        """Inside, the connection is cut where the database answers nothing for seconds, if that can be done.
+
+        Not for a transaction of the caller's, which would be cut as well.
+        """
+        return nullcontext()

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from ...models import BOUNDS
 from ...models.fields import MOMENT
-from ...states import Reason, State
+from ...states import Category, Reason, State
 from ..rules import SHADOW
 from ..values import TaskTotals
 from .reading import to_totals
@@ -18,7 +18,9 @@ from .sql import SqlStore
 _DEAD = f"({State.REVIEW}, {State.FAILED})"
 
 #: A leased run that its owner ended: a completion keeps the owner, and what others fail has been sent
-#: again or names a death. An atomic run writes both its moments when it begins.
+#: again or names a death. An atomic run writes both its moments when it begins: without a result no
+#: statement comes later, and the one that stores a result would have to change ``finished_at``, a column of
+#: an index, so that PostgreSQL would write a new entry in each index of the row.
 RUN = f"""
 CASE WHEN k.lease_seconds > 0 AND ((k.state = {State.SUCCEEDED} AND k.owner IS NOT NULL)
           OR (k.state IN {_DEAD} AND k.sends = 0
@@ -41,6 +43,12 @@ CASE WHEN k.duplicates > 0 THEN (
       WHERE d.digest = k.digest AND d.place = 'SHADOW' AND d.summed = {true} AND d.at >= k.created_at)
      ELSE 0 END
 """.replace("SHADOW", SHADOW)
+
+#: The state of a key, in which an end that its task expects is no failure.
+ENDED = f"""
+CASE WHEN k.state = {State.FAILED} AND k.category = {Category.EXPECTED} THEN {State.SUCCEEDED}
+     ELSE k.state END
+"""
 
 _TOTALS = ("created", "succeeded", "failed", "duplicates", "crashes", "would_refuse")
 _TIMES = tuple(
@@ -92,8 +100,8 @@ class Hours(SqlStore):
         run = RUN.replace("ELAPSED", self.dialect.between("k.started_at", "k.finished_at"))
         wait = WAIT.replace("ELAPSED", self.dialect.between("k.created_at", "k.started_at"))
         keys = (
-            f"SELECT k.task, k.state, k.duplicates, k.crashes, k.finished_at, {RAN} AS ran, {run} AS run,"
-            f" {wait} AS wait"
+            f"SELECT k.task, {ENDED} AS state, k.duplicates, k.crashes, k.finished_at,"
+            f" {RAN} AS ran, {run} AS run, {wait} AS wait"
             f" FROM {{key}} k {which}"
         )
         times = f"{self._times('run')}, {self._times('wait')}"

@@ -176,6 +176,9 @@ class SqlStore(LedgerStore):
         finally:
             connection.close()
 
+    def bounded(self) -> AbstractContextManager[None]:
+        return self._bounded(self.connection)
+
     def _execute_bounded(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         connection = context["connection"]
         with self._bounded(connection), self.limited(connection, sql) as limited:
@@ -189,11 +192,14 @@ class SqlStore(LedgerStore):
         """
         timer = Timer(SIDE_LIMIT, self.cut, [connection])
         timer.daemon = True
-        timer.start()
         try:
-            yield
+            try:
+                timer.start()
+                yield
+            finally:
+                timer.cancel()
         finally:
-            timer.cancel()
+            timer.cancel()  # again, where a signal has struck in the first: it would cut what comes next
 
     def limited(self, connection: BaseDatabaseWrapper, sql: str) -> AbstractContextManager[str]:  # noqa: ARG002
         """What to say in place of ``sql``, where the limits of a side connection are told with statements."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 from ...ledger.rules import SHADOW
 from ...ledger.values import Call, Claim, TaskTotals
 from ...models import BOUNDS, COUNTED, HourlyCount
-from ...states import Reason, State
+from ...states import Category, Reason, State
 from .bench import RETENTION, WINDOW, Bench, a_failure
 
 HOUR = timedelta(hours=1)
@@ -68,6 +68,19 @@ class HourlyTotals(Bench):
             dead = self.failed(self.claimed())
             self.in_columns(dead, finished_at=moment + timedelta(minutes=minutes))
         assert self._totals().last_failure_at == moment + timedelta(minutes=5)
+
+    def test_an_expected_end_is_no_failure(self) -> None:
+        claim = self.claimed()
+        self.store().fail(
+            claim,
+            state=State.FAILED,
+            reason=Reason.EXPECTED,
+            failure=a_failure(category=Category.EXPECTED),
+            retention=RETENTION,
+        )
+        totals = self._totals()
+        assert (totals.created, totals.succeeded, totals.failed) == (1, 1, 0)
+        assert totals.last_failure_at is None
 
     def test_a_count_replaces_an_earlier_one_of_the_hour(self) -> None:
         claim = self.claimed()

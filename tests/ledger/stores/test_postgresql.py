@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from django_idempotent_tasks.ledger.rules import Step
-from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
+from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
 from django_idempotent_tasks.ledger.values import Claimed, Refused
@@ -17,9 +17,9 @@ from django_idempotent_tasks.testing.contract.bench import (
     LEASE,
     REPUBLISH,
     WINDOW,
-    Bench,
 )
 from tests.ledger.stores.verbs import (
+    Ledgers,
     claim_through_the_ledger,
     from_outside,
     reserve_through_the_ledger,
@@ -31,13 +31,6 @@ pytestmark = [
     pytest.mark.postgresql,
     pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"]),
 ]
-
-KEY = "django_idempotent_tasks_idempotencykey"
-
-
-class Ledgers(Bench):
-    def store(self) -> LedgerStore:
-        return get_store("default")
 
 
 class TestStatements(Ledgers):

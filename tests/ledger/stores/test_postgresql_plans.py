@@ -6,7 +6,6 @@ import pytest
 from django.db import connection
 
 from django_idempotent_tasks.ledger.rules import Step
-from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -15,9 +14,10 @@ from django_idempotent_tasks.testing.contract.bench import (
     REPUBLISH,
     RETENTION,
     WINDOW,
-    Bench,
 )
 from tests.ledger.stores.verbs import (
+    KEY,
+    Ledgers,
     claim_through_the_ledger,
     fails_unknown,
     from_outside,
@@ -30,13 +30,6 @@ pytestmark = [
     pytest.mark.postgresql,
     pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"]),
 ]
-
-KEY = "django_idempotent_tasks_idempotencykey"
-
-
-class Ledgers(Bench):
-    def store(self) -> LedgerStore:
-        return get_store("default")
 
 
 class TestPlans(Ledgers):

@@ -6,18 +6,30 @@ from uuid import UUID
 
 from django_idempotent_tasks.ledger.ledger import Ledger
 from django_idempotent_tasks.ledger.rules import Step
-from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.values import Call
+from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.testing.contract.bench import (
     REPUBLISH,
     RETENTION,
     WINDOW,
+    Bench,
     a_failure,
     new_owner,
 )
 from tests.support.ledger.policies import POLICY
 from tests.support.ledger.statements import Work
+
+#: The table of keys.
+KEY = IdempotencyKey._meta.db_table
+
+
+class Ledgers(Bench):
+    """A ledger on PostgreSQL."""
+
+    def store(self) -> LedgerStore:
+        return get_store("default")
 
 
 def claim_through_the_ledger(call: Call, *, first: Step = Step.INSERT) -> Work:

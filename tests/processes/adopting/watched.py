@@ -6,7 +6,7 @@ from typing import Any
 
 from django_idempotent_tasks import IdempotentTask
 from tests.sample.celery import app
-from tests.sample.tasks import journal
+from tests.sample.tasks import begin, guarded, journal
 
 OPTIONS: dict[str, Any] = {
     "base": IdempotentTask,
@@ -31,3 +31,22 @@ def sell(self: Any, order: str) -> str:
 task: Any = app.task
 enforced = task(name="shop.enforced", **OPTIONS)(sell)
 shadowed = task(name="shop.shadowed", enforce=False, **OPTIONS)(sell)
+
+
+def wait(self: Any, key: str) -> str:
+    """Begin, and wait at the gate until somebody opens it, or ends the process."""
+    begin(self, key)
+    journal().visit(key)
+    journal().write("ended", key)
+    return key
+
+
+def mortal(name: str, **options: Any) -> Any:
+    """A task in shadow mode whose project lets the broker keep the messages of dead children."""
+    kept = {"acks_late": True, "reject_on_worker_lost": True}
+    return guarded(name=f"shop.{name}", enforce=False, **{**kept, **options})(wait)
+
+
+lasting = mortal("lasting", lease=60)
+lasting_atomic = mortal("lasting_atomic", mode="atomic", lease=60)
+fleeting = mortal("fleeting", acks_late=False, lease=60)

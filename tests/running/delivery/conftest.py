@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.running.delivery.shadowed import told
 from tests.support.deliveries import alias, careless_sqlite, postgresql, shop, till
 
-__all__ = ["alias", "careless_sqlite", "postgresql", "shop", "till"]
+__all__ = ["alias", "careless_sqlite", "postgresql", "shop", "till", "told"]

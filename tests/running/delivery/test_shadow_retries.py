@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from django_idempotent_tasks import signals
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import DuplicateAttempt
-from django_idempotent_tasks.running import shadow
 from django_idempotent_tasks.states import Reason, State
+from tests.running.delivery.shadowed import SHADOW
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.till import Counter, Till
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
-
-SHADOW: dict[str, Any] = {"enforce": False, "mode": "leased"}
-
-
-@pytest.fixture
-def told() -> Iterator[list[str]]:
-    """The reasons that ``would_refuse`` has named."""
-    reasons: list[str] = []
-
-    def note(reason: str, **_kwargs: object) -> None:
-        reasons.append(reason)
-
-    signals.would_refuse.connect(note)
-    yield reasons
-    signals.would_refuse.disconnect(note)
-    shadow._rests_until = 0.0
-
-
-def places(alias: str) -> list[tuple[str, str]]:
-    """Where calls were noted, and why."""
-    rows = DuplicateAttempt.objects.using(alias).order_by("id")
-    return list(rows.values_list("place", "reason"))
 
 
 def test_retries_are_celerys_and_the_ledger_follows_them(till: Till, shop: Counter, told: list[str]) -> None:

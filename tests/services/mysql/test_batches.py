@@ -11,12 +11,11 @@ from tests.running.batches.test_records import *  # noqa: F403
 from tests.running.batches.test_rejected_records import *  # noqa: F403
 from tests.running.batches.test_unsure_records import *  # noqa: F403
 from tests.sending.test_batches import *  # noqa: F403
-from tests.sending.test_batches import _small_groups
 from tests.sending.test_batches_at_once import *  # noqa: F403
 from tests.sending.test_batches_read import *  # noqa: F403
 from tests.services.mysql import server
-from tests.support.batches import desk
+from tests.support.batches import desk, small_groups
 
-__all__ = ["_small_groups", "desk"]
+__all__ = ["desk", "small_groups"]
 
-pytestmark = [server.mark, pytest.mark.usefixtures("alias")]
+pytestmark = [server.mark, pytest.mark.usefixtures("alias", "small_groups")]

@@ -55,6 +55,10 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cut every connection, and refuse new ones for good. Does no harm twice."""
         self._closed = True
         self._flowing.set()
         for each in self._sockets:

@@ -26,6 +26,12 @@ HOURS = [
         "an arrival is a wait of no time", "k.started_at > k.created", "k.started_at >= k.created", _NO_WAIT
     ),
     Mutation(
+        "an expected end is a failure",
+        "k.category = 4 THEN 7",
+        "k.category = 4 THEN 5",
+        "an_expected_end_is_no_failure",
+    ),
+    Mutation(
         "the first failure is kept", "MAX(CASE WHEN", "MIN(CASE WHEN", "the_last_failure_of_an_hour_is_kept"
     ),
     Mutation(
