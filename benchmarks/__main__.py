@@ -17,6 +17,8 @@ import django
 
 from benchmarks.chaos.servers import BROKERS, DATABASES, start_servers
 from benchmarks.figures.part import Report
+from benchmarks.hosts.network import LeftOut
+from benchmarks.hosts.servers import start_far_servers
 from benchmarks.machine.disk import slow_disk
 from benchmarks.machine.environment import set_beat, set_servers
 from example_project.servers import Servers, ServerUnavailable, ensure_servers, fresh_directory
@@ -42,6 +44,8 @@ parts times batches of records beside plain chunks, their submission and their e
 minutes.
 chaos makes ten thousand calls of every kind under faults of every kind, and judges what became of each, in
 about five minutes; a seed gives the same calls and faults again.
+hosts goes beyond one machine: four hosts in network namespaces, up to twenty milliseconds away from the
+servers, and one that is cut off, in about six minutes; needs root.
 all runs every part on servers of its own, with --quick, --json (a file a part) and --plot.
 "make bench" installs the peers; one that is not there is left out.
 Exits 1 when something broke or was not done exactly once, never because something was slow.
@@ -60,12 +64,14 @@ PARTS = {
     "chaos": "benchmarks.chaos.part",
     "rows": "benchmarks.rows.part",
     "alternatives": "benchmarks.alternatives.part",
+    "hosts": "benchmarks.hosts.part",
 }
 #: Settings of parts that need others.
 SETTINGS = {
     "admin": "benchmarks.admin_volume.settings",
     "alternatives": "benchmarks.alternatives.settings",
     "chaos": "benchmarks.chaos.settings",
+    "hosts": "benchmarks.hosts.settings",
 }
 ALL = "all"
 
@@ -93,6 +99,9 @@ def main() -> int:
     except (ServerUnavailable, LookupError) as error:
         print(error)
         return 1
+    except LeftOut as error:
+        print(f"{options.part} is left out: {error}")
+        return 0
     except KeyboardInterrupt:
         print("\nstopped")
         return 130
@@ -101,6 +110,8 @@ def main() -> int:
 def _servers(options: argparse.Namespace, undo: ExitStack) -> Servers:
     if options.part == "chaos":
         return start_servers(options.database, options.broker)
+    if options.part == "hosts":
+        return start_far_servers()
     slow = _slow_disk(options.disk, undo) if options.disk else None
     return ensure_servers(durable=True, preload=slow)
 

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from example_project.servers.directories import (
@@ -28,11 +29,17 @@ DEBIAN = Path("/usr/lib/postgresql")
 NOT_DURABLE = ("fsync=off", "full_page_writes=off")
 
 
-def start_postgres(directory: Path | None = None, *, durable: bool, preload: Path | None = None) -> Server:
+def start_postgres(
+    directory: Path | None = None,
+    *,
+    durable: bool,
+    preload: Path | None = None,
+    addresses: Sequence[str] = ("127.0.0.1",),
+) -> Server:
     """Start an empty PostgreSQL server in a new directory inside the given one (or the temporary one).
 
     ``durable=False`` is for tests: commits do not wait for the disk, and still survive ``kill()``.
-    ``preload`` is a shared library to load into the server.
+    ``preload`` is a shared library to load into the server; ``addresses`` are those that it listens on.
     """
     home = fresh_directory("postgres", directory)
     try:
@@ -42,7 +49,7 @@ def start_postgres(directory: Path | None = None, *, durable: bool, preload: Pat
         port = free_port()
         server = Server(
             f"postgresql://postgres@127.0.0.1:{port}/postgres",
-            [*_preloaded(preload, home), *_command(binaries, data, port, durable=durable)],
+            [*_preloaded(preload, home), *_command(binaries, data, port, addresses, durable=durable)],
             home=home,
             ready=lambda pid: _accepts_connections(data, pid),
             halt_signal=signal.SIGINT,
@@ -97,9 +104,9 @@ def _create_cluster(binaries: Path, data: Path) -> None:
         raise ServerUnavailable(message)
 
 
-def _command(binaries: Path, data: Path, port: int, *, durable: bool) -> list[str]:
+def _command(binaries: Path, data: Path, port: int, addresses: Sequence[str], *, durable: bool) -> list[str]:
     settings = [
-        "listen_addresses=127.0.0.1",
+        f"listen_addresses={','.join(addresses)}",
         # Its path would have to be shorter than 108 bytes, wherever the temporary directory lies.
         "unix_socket_directories=",
         f"port={port}",
