@@ -199,6 +199,15 @@ def _chaos_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--database", choices=DATABASES, default="postgresql", help="started for the run")
     group.add_argument("--broker", choices=BROKERS, default="redis", help="started for the run")
     group.add_argument(
+        "--strikes", default="", metavar="NAME,NAME", help="these faults alone, such as 'child frozen'"
+    )
+    group.add_argument(
+        "--break",
+        dest="broken",
+        choices=["fencing", "sweeper"],
+        help="take this from the package, to see the checker find it: the run must exit 1",
+    )
+    group.add_argument(
         "--report", type=Path, default=Path("build/chaos"), metavar="DIRECTORY", help="as text and HTML"
     )
 

@@ -16,7 +16,7 @@ from django.db import connection
 
 from benchmarks.chaos.fleet import TELLING, Fleet, Place, signal_group, worker_words
 from benchmarks.chaos.outages import Outages
-from benchmarks.chaos.plan import Fault, Strike
+from benchmarks.chaos.plan import OF_A_CLOCK, Fault, Strike
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.models import IdempotencyKey
@@ -34,6 +34,8 @@ AT_WORK = 0.7
 CHANCES = 20
 #: Seconds by which a clock is ahead: longer than a lease, shorter than a retention.
 AHEAD = (6, 60)
+#: Seconds by which a host's clock is set wrong: far more than any lease or visibility timeout here.
+WRONG = 300
 
 
 class Later:
@@ -96,6 +98,8 @@ class Faults:
         place = self._chosen(fault, "web" if role == "web" else role)
         if place is None:
             return ""
+        if fault.strike in OF_A_CLOCK:
+            return self._set_clock(fault, place)
         return self._freeze(fault, place) if what == "frozen" else self._kill(place)
 
     def _chosen(self, fault: Fault, role: str) -> Place | None:
@@ -123,6 +127,16 @@ class Faults:
         signal_group(program, signal.SIGSTOP)
         self._later.add(fault.seconds, lambda: signal_group(program, signal.SIGCONT))
         return f"froze {program.name} for {fault.seconds} s"
+
+    def _set_clock(self, fault: Fault, place: Place) -> str:
+        """Let a host's clock be wrong for a while; whatever begins there meanwhile has the same clock."""
+        clocks = self._fleet.clocks
+        if clocks is None:
+            return ""
+        wrong = WRONG if int(fault.seconds * 100) % 2 else -WRONG
+        clocks.set(place.name, wrong)
+        self._later.add(fault.seconds, lambda: clocks.set(place.name, 0))
+        return f"set the clock of {place.name} {wrong:+d} s wrong for {fault.seconds} s"
 
     def _kill_child(self, fault: Fault) -> str:
         pid, name = self._child(fault)
@@ -201,6 +215,8 @@ class Faults:
         self._later.add(0.2, go_on)
 
     def _sweep_ahead(self, fault: Fault) -> str:
+        if not self._fleet.of("sweeper"):  # it is left out on purpose
+            return ""
         low, high = AHEAD
         ahead = low + int(fault.pick * (high - low))
         with shifted(ahead):

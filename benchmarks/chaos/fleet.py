@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.chaos.reasons import reason_of
+from benchmarks.machine.clock import Clocks
 from example_project.demo.programs import Program, stop_all, wait_until
 
 CHILDREN = 2
@@ -63,8 +65,10 @@ class Fleet:
     #: Workers that are asked to end as soon as they are ready.
     early: list[Program] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: The logs of those that did not end when they were asked to, with where they were.
+    #: The logs of those that ended by themselves, or did not end when they were asked to.
     hung: list[Path] = field(default_factory=list)
+    #: A clock for each place, where clocks can be set.
+    clocks: Clocks | None = None
 
     def add(self, role: str, words: Sequence[str], *, number: int = 1, ends: bool = False) -> None:
         """Make so many places for one role, numbered where there are several."""
@@ -85,7 +89,9 @@ class Fleet:
     def begin(self, place: Place) -> Program:
         """Start the next program of a place."""
         place.begun += 1
-        place.program = Program(f"{place.name}-{place.begun}", place.words, self.logs, TELLING)
+        clock = self.clocks.environment(place.name) if self.clocks else {}
+        name = f"{place.name}-{place.begun}"
+        place.program = Program(name, place.words, self.logs, {**TELLING, **clock})
         return place.program
 
     def begin_all(self) -> None:
@@ -119,7 +125,10 @@ class Fleet:
             code = _exit_code(place.program)
             if place.ends and code == 0:
                 continue
-            self.notes.append(f"{place.program.name} has ended by itself ({code}); the next one begins")
+            reason = reason_of(place.program.log.read_text(errors="replace"))
+            why = f" ({code}{reason and f': {reason}'})"
+            self.notes.append(f"{place.program.name} has ended by itself{why}; the next one begins")
+            self.hung.append(place.program.log)
             place.program.kill()
             self.begin(place)
         self.ending = list(self._still_ending())

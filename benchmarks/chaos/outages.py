@@ -1,31 +1,23 @@
-"""Strikes at the servers of a chaos run: cut, killed, frozen, restarted, read-only, out of memory."""
+"""Strikes at the servers of a chaos run: cut, killed, frozen, restarted, read-only, full."""
 
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from django.db import Error as DatabaseError
 from django.db import connection
 from redis import Redis
 
-from benchmarks.chaos.plan import Fault, Strike
+from benchmarks.chaos.asking import Rest, asking
+from benchmarks.chaos.filling import fill
+from benchmarks.chaos.plan import OF_A_BROKERS_DISK, OF_A_DISK, Fault, Strike
 from benchmarks.chaos.servers import KEEPER, OwnServers, rabbitmqctl
 from example_project.demo.connections import CLIENTS, TERMINATE
 from example_project.servers.process import Server, children, send_signal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Rest = Callable[[float], None]
-
 MYSQL_OTHERS = "SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user = %s"
-#: Seconds in which a server that is back must answer.
-BACK = 60.0
 
 
 class Outages:
@@ -36,6 +28,8 @@ class Outages:
 
     def strike(self, fault: Fault, rest: Rest) -> str:
         """Do it, for as long as the fault says; what was done."""
+        if fault.strike in OF_A_DISK | OF_A_BROKERS_DISK:
+            return fill(fault.strike, self._servers, fault.seconds, rest)
         match fault.strike:
             case Strike.DATABASE_CUT:
                 return f"cut {_cut_database()} connections to the database"
@@ -44,7 +38,7 @@ class Outages:
             case Strike.DATABASE_READ_ONLY:
                 return _read_only(fault, rest)
             case Strike.BROKER_FULL:
-                return self._fill_broker(fault, rest)
+                return self._fill_memory(fault, rest)
         name, _, what = fault.strike.value.partition(" ")
         server = {
             "database": self._servers.database,
@@ -61,7 +55,7 @@ class Outages:
             number = sum(broker.client_kill_filter(_type=kind, skipme=True) for kind in CLIENTS)
         return f"cut {number} connections to the broker"
 
-    def _fill_broker(self, fault: Fault, rest: Rest) -> str:
+    def _fill_memory(self, fault: Fault, rest: Rest) -> str:
         """Let it refuse what needs memory."""
         if node := self._servers.node:
             rabbitmqctl(node, "set_vm_memory_high_watermark", "absolute", "1")
@@ -128,21 +122,3 @@ def _turn_mysql(value: str) -> None:
     driver = import_module("MySQLdb")
     with closing(driver.connect(host=place["HOST"], port=int(place["PORT"]), user=KEEPER)) as keeper:
         keeper.cursor().execute(f"SET GLOBAL read_only = {value}")
-
-
-@contextmanager
-def asking() -> Iterator[Any]:
-    """A cursor of the run's own, on a connection that answers."""
-    end = time.monotonic() + BACK
-    while True:
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
-                break
-        except DatabaseError:
-            connection.close()
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-    with connection.cursor() as cursor:
-        yield cursor

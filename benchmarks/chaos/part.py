@@ -7,21 +7,25 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from django.core.management import call_command
 from django.db import connection
 
 from benchmarks.chaos.app import app
+from benchmarks.chaos.broken import BROKEN
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.page import page_of
-from benchmarks.chaos.plan import Plan, Setting, make_plan
+from benchmarks.chaos.plan import Plan, Setting, Strike, make_plan
+from benchmarks.chaos.possible import impossible, told, unchosen
 from benchmarks.chaos.report import text_of
 from benchmarks.chaos.run import Outcome, Run
 from benchmarks.chaos.servers import OwnServers
 from benchmarks.figures.part import Report
+from benchmarks.machine.clock import Clocks
 from benchmarks.machine.machine import load
 from benchmarks.throughput.fleet import BrokenBenchmark
 from example_project.demo.programs import wait_until
@@ -38,14 +42,19 @@ def run(options: argparse.Namespace, servers: Servers, logs: Path) -> Report:
     """Run one seed, or with ``--minutes`` one seed after the other, and write what became of each call."""
     if not isinstance(servers, OwnServers):
         raise BrokenBenchmark("A chaos run starts servers of its own.")
-    setting = setting_of(options)
+    if options.broken:
+        os.environ[BROKEN] = options.broken
+    clocks = _clocks(logs)
+    setting, left_out = _possible(setting_of(options), servers, clocks)
     levels, began = Levels(), time.monotonic()
     call_command("migrate", verbosity=0, run_syncdb=True)
     if setting.database == "sqlite":
         # The file may be locked by a process that this one has frozen, and lets go on again.
         connection.close()
         connection.settings_dict["OPTIONS"]["timeout"] = 1
-    fleet = _fleet(setting, logs)
+    for sentence in told(left_out):
+        print(sentence, flush=True)
+    fleet = _fleet(setting, logs, clocks)
     outcomes: list[Outcome] = []
     try:
         while not outcomes or time.monotonic() - began < options.minutes * 60:
@@ -66,14 +75,31 @@ def setting_of(options: argparse.Namespace) -> Setting:
     calls, faults = QUICK if options.quick else (10_000, 220)
     calls = calls if options.calls is None else options.calls
     faults = faults if options.faults is None else options.faults
-    return Setting(calls, faults, options.database, options.broker)
+    chosen = [name.strip() for name in options.strikes.split(",") if name.strip()]
+    return Setting(calls, faults, options.database, options.broker, unchosen(chosen))
 
 
-def _fleet(setting: Setting, logs: Path) -> Fleet:
+def _possible(
+    setting: Setting, servers: OwnServers, clocks: Clocks | None
+) -> tuple[Setting, dict[Strike, str]]:
+    """The setting without what this machine does not allow, and what that is."""
+    left_out = impossible(setting, servers, clocks)
+    return replace(setting, without=(*setting.without, *left_out)), left_out
+
+
+def _clocks(logs: Path) -> Clocks | None:
+    """Clocks that can be set wrong, where there is a compiler to make them."""
+    with suppress(LookupError):
+        return Clocks(logs)
+    return None
+
+
+def _fleet(setting: Setting, logs: Path, clocks: Clocks | None) -> Fleet:
     """Workers, beats, a sweeper and a web server, which are there for all rounds."""
-    fleet = Fleet(logs)
+    fleet = Fleet(logs, clocks=clocks)
     fleet.add_workers(1 if setting.database == "sqlite" else WORKERS)
-    fleet.add("sweeper", ["django", "idem", "sweep"])
+    if os.environ.get(BROKEN) != "sweeper":
+        fleet.add("sweeper", ["django", "idem", "sweep"])
     os.environ["CHAOS_WEB"] = str(free_port())
     fleet.add("web", ["benchmarks.chaos.web", os.environ["CHAOS_WEB"]])
     return fleet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -72,17 +72,25 @@ class Strike(StrEnum):
     SENDER_FROZEN = "sender frozen"
     WEB_KILLED = "web server killed"
     CLOCK_AHEAD = "sweep by a clock that is ahead"
+    WORKER_CLOCK = "worker clock set wrong"
+    SENDER_CLOCK = "sender clock set wrong"
+    BEAT_CLOCK = "beat clock set wrong"
+    SWEEPER_CLOCK = "sweeper clock set wrong"
+    WEB_CLOCK = "web server clock set wrong"
     DATABASE_CUT = "database connections cut"
     DATABASE_KILLED = "database killed"
     DATABASE_FROZEN = "database frozen"
     DATABASE_RESTARTED = "database restarted"
     DATABASE_READ_ONLY = "database read-only"
+    DATABASE_DISK_FULL = "database disk full"
+    DATABASE_LOG_FULL = "database disk full of its log"
     POOLER_KILLED = "pooler killed"
     BROKER_CUT = "broker connections cut"
     BROKER_KILLED = "broker killed"
     BROKER_FROZEN = "broker frozen"
     BROKER_RESTARTED = "broker restarted"
     BROKER_FULL = "broker out of memory"
+    BROKER_DISK_FULL = "broker disk full"
 
 
 #: How often each strikes, beside the others; none less than once.
@@ -103,6 +111,8 @@ WEIGHTS: Mapping[Strike, int] = {
     Strike.SENDER_FROZEN: 4,
     Strike.WEB_KILLED: 4,
     Strike.CLOCK_AHEAD: 8,
+    Strike.WORKER_CLOCK: 8,
+    Strike.BEAT_CLOCK: 4,
     Strike.DATABASE_CUT: 14,
     Strike.BROKER_CUT: 12,
     Strike.DATABASE_FROZEN: 3,
@@ -110,6 +120,10 @@ WEIGHTS: Mapping[Strike, int] = {
 }
 #: What needs a server: SQLite is a file.
 OF_A_SERVER = frozenset(strike for strike in Strike if strike.name.startswith("DATABASE"))
+#: What needs a database, and a broker, whose disk can be filled; what needs clocks that can be set.
+OF_A_DISK = frozenset({Strike.DATABASE_DISK_FULL, Strike.DATABASE_LOG_FULL})
+OF_A_BROKERS_DISK = frozenset({Strike.BROKER_DISK_FULL})
+OF_A_CLOCK = frozenset(strike for strike in Strike if strike.name.endswith("_CLOCK"))
 #: In seconds: how long something stands still that has a lease, and how long a server is away.
 STILL, AWAY = (4.0, 14.0), (1.0, 4.0)
 
@@ -150,6 +164,8 @@ class Setting:
     faults: int = 220
     database: str = "postgresql"
     broker: str = "redis"
+    #: Strikes that are left out, by choice or since this machine does not allow them.
+    without: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -188,9 +204,11 @@ def make_plan(seed: int, setting: Setting) -> Plan:
 
 def strikes_of(setting: Setting) -> dict[Strike, int]:
     """The strikes that this database and this broker can be dealt, with their weights."""
-    impossible: set[Strike] = set()
+    impossible = {strike for strike in Strike if strike.value in setting.without}
     if setting.database == "sqlite":
         impossible |= OF_A_SERVER
+    if setting.database == "mariadb":  # its log has its place from the start
+        impossible |= {Strike.DATABASE_LOG_FULL}
     if setting.database != "pgbouncer":
         impossible |= {Strike.POOLER_KILLED}
     return {strike: weight for strike, weight in WEIGHTS.items() if strike not in impossible}

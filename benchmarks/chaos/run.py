@@ -24,6 +24,9 @@ from benchmarks.chaos.verdict import Verdict, judge
 STALLED = 20.0
 #: Seconds between two faults at least: each has to meet something at work.
 GAP = 0.3
+#: Seconds without work for the ledger in which the broker may keep messages until a moment that a wrong clock
+#: gave them: longer than its visibility timeout.
+KEPT = 45.0
 #: Seconds that senders may take when no fault strikes any more, and that the rest may take to end.
 SENDING, SETTLING = 400.0, 180.0
 
@@ -65,6 +68,7 @@ class Run:
     _began: float = field(default_factory=time.monotonic)
     _progress: float = 0.0
     _looked: float = 0.0
+    _busy_at: float = 0.0
 
     def carry_out(self) -> Outcome:
         """Do everything, and judge."""
@@ -81,6 +85,7 @@ class Run:
     def _judged(self) -> Outcome:
         self.fleet.stop("beat", "sender")
         self.say("all calls are sent; waiting until nothing is left to do")
+        self._busy_at = time.monotonic()
         self._go_on_until(self._is_quiet, SETTLING)
         verdict = judge(self.plan, checker.read(self.plan.prefix))
         seconds = time.monotonic() - self._began
@@ -126,8 +131,13 @@ class Run:
             return self._progress
 
     def _is_quiet(self) -> bool:
+        """Whether nothing is left to do, also as far as the broker knows, or will soon know."""
+        now = time.monotonic()
         try:
-            return not checker.waiting() and not self._left()
+            if checker.waiting():
+                self._busy_at = now
+                return False
+            return not self._left() or now - self._busy_at > KEPT
         except DatabaseError:
             connection.close()
             return False

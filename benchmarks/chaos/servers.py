@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.chaos.disks import Disk, NoDisk
 from example_project.servers import (
     Server,
     Servers,
@@ -42,43 +43,59 @@ class OwnServers(Servers):
     pooler: Server | None = None
     #: Whom an administrator of the broker is, in the words of rabbitmqctl.
     node: tuple[str, ...] = ()
+    #: What the servers' data lies on, where it can be filled.
+    database_disk: Disk | None = None
+    broker_disk: Disk | None = None
 
     def stop(self) -> None:
         for server in (self.pooler, self.broker, self.database):
             if server is not None:
                 server.stop()
+        for disk in (self.database_disk, self.broker_disk):
+            if disk is not None:
+                disk.remove()
 
 
 def start_servers(database: str, broker: str) -> OwnServers:
     """Start what a run needs, whatever the environment names."""
     with ExitStack() as undo:
         node: tuple[str, ...] = ()
+        queue_disk = _disk("broker", undo) if broker == "redis" else None
+        disk = _disk("database", undo) if database != "sqlite" else None
+        place = disk.path if disk else None
         if broker == "rabbitmq":
             queues, node = start_rabbitmq()
             undo.enter_context(queues)
         else:
-            queues = undo.enter_context(start_broker())
+            queues = undo.enter_context(start_broker(queue_disk.path if queue_disk else None))
         server = pooler = None
         if database == "sqlite":
             home = fresh_directory("chaos")
             url = f"sqlite:///{home / 'chaos.sqlite3'}"
         elif database == "mariadb":
-            server = undo.enter_context(start_mariadb())
+            server = undo.enter_context(start_mariadb(place))
             url = server.url
         else:
-            server = undo.enter_context(start_postgres(durable=False))
+            server = undo.enter_context(start_postgres(place, durable=False))
             url = server.url
         if database == "pgbouncer":
             pooler = undo.enter_context(start_pgbouncer(url, pool_size=20))
             url = pooler.url
         undo.pop_all()
-    return OwnServers(url, queues.url, None, queues, server, pooler, node)
+    return OwnServers(url, queues.url, None, queues, server, pooler, node, disk, queue_disk)
 
 
-def start_mariadb() -> Server:
-    """Start an empty MariaDB with a database and an account of a run's own."""
+def _disk(name: str, undo: ExitStack) -> Disk | None:
+    """A disk that can be filled, where this machine allows one to be mounted."""
+    with suppress(NoDisk):
+        return undo.enter_context(Disk(name))
+    return None
+
+
+def start_mariadb(directory: Path | None = None) -> Server:
+    """Start an empty MariaDB with a database and an account of a run's own, in the directory if given."""
     program = _program("mariadbd", "apt-get install mariadb-server")
-    home = fresh_directory("mariadb")
+    home = fresh_directory("mariadb", directory)
     try:
         data, port = owned_directory(home / "data"), free_port()
         words = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal"]

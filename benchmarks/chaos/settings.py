@@ -28,6 +28,7 @@ RETENTION = 1800
 IDEMPOTENT_TASKS = {
     "KEEP_CONNECTIONS": True,
     "LEASE": 4,
+    "SWEEPER": "off" if os.environ.get("CHAOS_BREAK") == "sweeper" else "thread",
     "REPUBLISH_AFTER": 10,
     "RETENTION": RETENTION,
     "REDELIVERY_WINDOW": RETENTION,

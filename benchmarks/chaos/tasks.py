@@ -9,8 +9,11 @@ from typing import Any, NoReturn
 from celery import shared_task
 from django.db import DatabaseError, InterfaceError
 
+from benchmarks.chaos.broken import break_what_is_named
 from benchmarks.chaos.models import Change, Charge, Effect, Seen
 from django_idempotent_tasks import IdempotentTask, PermanentError
+
+break_what_is_named()
 
 
 def guarded(**options: Any) -> Callable[[Callable[..., Any]], Any]:

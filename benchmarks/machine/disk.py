@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from tempfile import mkdtemp
+
+from benchmarks.machine.compiler import compiler
 
 SOURCE = Path(__file__).with_name("disk.c")
 
@@ -15,11 +16,8 @@ def slow_disk(milliseconds: float) -> Path:
 
     Raises LookupError without a C compiler, and CalledProcessError where it fails.
     """
-    compiler = shutil.which("cc")
-    if compiler is None:
-        msg = "--disk needs a C compiler: install one, such as gcc, as cc."
-        raise LookupError(msg)
+    cc = compiler("--disk")
     library = Path(mkdtemp(prefix="slow-disk-")) / "slow_disk.so"
     delay = f"-DDELAY_US={round(milliseconds * 1000)}"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", delay, "-o", library, SOURCE, "-ldl"], check=True)
+    subprocess.run([cc, "-shared", "-fPIC", "-O2", delay, "-o", library, SOURCE, "-ldl"], check=True)
     return library

@@ -70,6 +70,11 @@ class Server:
             raise ServerUnavailable(message)
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> Self:
         """Start the server on its data and port, and return when it answers."""
         with self.log.open("ab") as log:
