@@ -14,7 +14,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from tests.support.early import early_in_a_minute
 from tests.support.keys import Keys
+
+__all__ = ["early_in_a_minute"]
 
 APP = "django_idempotent_tasks"
 #: A script, markup, a path, SQL, an escape that clears a terminal, a change of direction.

@@ -54,6 +54,7 @@ def test_what_runs_is_told_with_its_time_and_its_lease(root: Client, keys: Keys)
     assert row["url"] == page("idempotencykey", "change", claim.digest)
 
 
+@pytest.mark.usefixtures("early_in_a_minute")
 def test_charts_and_tables_are_of_hourly_counts(root: Client, keys: Keys) -> None:
     now = database_now(keys.store()).replace(minute=0, second=0, microsecond=0)
     for hours, task in ((1, "a"), (1, "b"), (5, "a"), (100, "a"), (400, "a"), (1, COUNTED)):
@@ -69,6 +70,7 @@ def test_charts_and_tables_are_of_hourly_counts(root: Client, keys: Keys) -> Non
     assert "style=" not in shown.content.decode().partition("idem-page")[2].partition("</main>")[0]
 
 
+@pytest.mark.usefixtures("early_in_a_minute")
 def test_the_hour_that_is_not_over_is_counted_live(root: Client, keys: Keys) -> None:
     dead(keys)
     claim = keys.claimed()

@@ -26,6 +26,7 @@ def read(header: object) -> Identity | None:
     return from_header(header, task_name="shop.charge", task_id="id-1")
 
 
+@settings(deadline=None)
 @given(digest=st.uuids(), scope=st.none() | texts, key_text=texts, fingerprint=st.none() | st.uuids())
 def test_an_identity_comes_out_of_its_header_as_it_was(
     digest: UUID, scope: str | None, key_text: str, fingerprint: UUID | None

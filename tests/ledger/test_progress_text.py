@@ -6,7 +6,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_idempotent_tasks.ledger.progress import (
@@ -20,6 +20,7 @@ from django_idempotent_tasks.ledger.progress import (
 )
 
 
+@settings(deadline=None)
 @given(
     done=st.integers(0, LARGEST) | st.floats(0, LARGEST),
     total=st.none() | st.integers(0, LARGEST) | st.floats(0, LARGEST),

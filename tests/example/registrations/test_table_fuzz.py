@@ -8,7 +8,7 @@ import string
 from contextlib import suppress
 from typing import Any, Literal
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_project.registrations.cells import guarded, unguarded
@@ -37,6 +37,7 @@ def read(body: bytes) -> list[dict[str, Any]]:
     return list(Table(io.BytesIO(body)).rows())
 
 
+@settings(deadline=None)
 @given(
     rows=TABLES,
     delimiter=st.sampled_from(",;\t"),
@@ -51,6 +52,7 @@ def test_what_was_written_is_what_is_read(
     assert [[row[name] for name in COLUMNS] for row in found] == sent
 
 
+@settings(deadline=None)
 @given(rows=TABLES, damage=DAMAGE, at=st.integers(0, 400), cut=st.integers(0, 3))
 @example(rows=[["a", "b", "c", "d"]], damage=b'"', at=28, cut=0)
 def test_a_damaged_file_is_refused_or_keeps_every_letter(
@@ -70,6 +72,7 @@ def test_a_damaged_file_is_refused_or_keeps_every_letter(
     assert sorted(kept) == sorted(letter for letter in below if letter in LETTERS)
 
 
+@settings(deadline=None)
 @given(body=st.binary(max_size=400))
 @example(body=b"\xff\xfe")
 @example(body=b"email,name,ticket,quantity\n,,,")
@@ -81,6 +84,7 @@ def test_no_bytes_at_all_raise_anything_else(body: bytes) -> None:
 TEXTS = st.text(max_size=300)
 
 
+@settings(deadline=None)
 @given(value=st.dictionaries(st.sampled_from(COLUMNS), TEXTS), more=st.sampled_from([{}, {"more": 2}]))
 def test_a_row_is_sound_or_bad_and_a_sound_one_can_be_stored(
     value: dict[str, str], more: dict[str, int]
@@ -95,6 +99,7 @@ def test_a_row_is_sound_or_bad_and_a_sound_one_can_be_stored(
     assert "\0" not in row.email + row.name
 
 
+@settings(deadline=None)
 @given(text=CELLS)
 def test_a_cell_that_goes_out_and_comes_in_is_the_same(text: str) -> None:
     assert unguarded(guarded(text)) == text

@@ -23,7 +23,7 @@ from tests.support.ledger.crowd import fill
 from tests.support.ledger.statements import postgresql_plan
 
 ALIASES = [alias for alias in ("default", "sqlite", "mysql") if alias in settings.DATABASES]
-pytestmark = pytest.mark.django_db(databases=ALIASES)
+pytestmark = [pytest.mark.django_db(databases=ALIASES), pytest.mark.usefixtures("early_in_a_minute")]
 every = pytest.mark.parametrize("keys", [Keys(alias) for alias in ALIASES], ids=ALIASES)
 
 
