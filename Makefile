@@ -90,7 +90,7 @@ release-check: $(INSTALLED)
 
 # All parts but two compare with peers; those that cannot be installed are left out, and it says so.
 bench: $(INSTALLED)
-ifeq ($(filter admin claims profile,$(ARGS)),)
+ifeq ($(filter admin claims hosts profile,$(ARGS)),)
 	-@$(BIN)/python -c 'import celery_once, celery_singleton' 2>/dev/null \
 		|| $(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 endif

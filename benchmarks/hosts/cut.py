@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.chaos import checker
-from benchmarks.chaos.plan import Call, Kind, Plan, Setting
+from benchmarks.chaos.plan import PLAIN, Call, Kind, Plan, Setting
 from benchmarks.chaos.verdict import Verdict, judge
 from benchmarks.hosts.connections import Connections
 from benchmarks.hosts.fleet import HostFleet
 from benchmarks.hosts.network import Host
 from benchmarks.hosts.taken import Event, Taken, parse, taken
+from benchmarks.hosts.times import VISIBLE
 from benchmarks.throughput.fleet import BrokenBenchmark
 from django_idempotent_tasks.models import IdempotencyKey, Leader
 from example_project.demo.programs import wait_until
@@ -28,8 +29,11 @@ EACH = 3
 #: Children of the host that is cut off, with some for other calls; and of the others.
 CHILDREN, OTHERS = len(KINDS) * EACH + 3, 5
 HELD, LOAD = "hosts.held", "hosts.load"
-#: Seconds in which others must have claimed all, and in which all must have ended.
-PATIENCE, SETTLING = 120.0, 180.0
+#: Seconds in which others must have claimed all, and in which bodies of the host that is back must end.
+PATIENCE, ENDING = 60.0, 60.0
+#: Seconds without any progress after which a caller sends what the ledger does not know: the broker has
+#: delivered everything again by then. And how often.
+STALLED, AGAIN = 2 * VISIBLE + 10.0, 3
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Outcome:
     cut_seconds: float
     #: Whether the sweeper led on the host that was cut off.
     led: bool
+    #: Calls without a row that their caller has sent again, as the ledger did not know them.
+    again: int
 
 
 class Cut:
@@ -66,7 +72,7 @@ class Cut:
         self._fleet.tell("add_consumer", HELD, [name for name in names if name != own])
         self._fleet.tell("add_consumer", LOAD, names)
         _send([call for call in plan.calls if call not in held], LOAD)
-        self._wait(lambda: checker.ended(plan.prefix) >= load // 5, 120.0, "a fifth of the load is done")
+        self._wait(lambda: checker.ended(plan.prefix) >= load // 10, 120.0, "a tenth of the load is done")
         led = _leads(self._host.name)
         self._host.cut()
         cut_at = time.time()
@@ -76,12 +82,38 @@ class Cut:
         back_at = time.time()
         say(f"{self._host.name} is back after {back_at - cut_at:.0f} s; its bodies go on")
         (self._directory / "back").touch()
-        self._wait(lambda: not checker.waiting(), SETTLING)
-        self._wait(lambda: self._ended() >= {call.key for call in held}, 60.0)
+        self._wait(lambda: self._ended() >= {call.key for call in held}, ENDING)
+        again = self._settle(plan)
         found = taken(
             held, self._events(), _results(held), host=self._host.name, cut_at=cut_at, back_at=back_at
         )
-        return Outcome(found, judge(plan, checker.read(plan.prefix)), len(plan.calls), back_at - cut_at, led)
+        return Outcome(
+            found, judge(plan, checker.read(plan.prefix)), len(plan.calls), back_at - cut_at, led, again
+        )
+
+    def _settle(self, plan: Plan) -> int:
+        """Wait until all have ended; how many had to be sent again."""
+        again = 0
+        for _ in range(AGAIN):
+            if self._ends(plan):
+                break
+            known = checker.read(plan.prefix).keys
+            unknown = [call for call in plan.calls if call.kind in PLAIN and call.key not in known]
+            _send(unknown, LOAD)
+            again += len(unknown)
+        return again
+
+    def _ends(self, plan: Plan) -> bool:
+        """Whether all calls end; False where nothing has moved on for long."""
+        last, before = time.monotonic(), 0
+        while (ended := checker.ended(plan.prefix)) < len(plan.calls):
+            if ended != before:
+                last, before = time.monotonic(), ended
+            if time.monotonic() - last > STALLED:
+                return False
+            self._connections.look()
+            time.sleep(0.3)
+        return True
 
     def _wait(self, condition: Callable[[], bool], seconds: float, what: str = "") -> None:
         """Wait for it; where it has a name the run makes no sense without it."""

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 
@@ -100,7 +101,7 @@ async def serve(path: Path, places: Mapping[str, tuple[int, str, int]]) -> None:
     loop = asyncio.get_running_loop()
     lines = {name: Line(host, port) for name, (_own, host, port) in places.items()}
     for name, line in lines.items():
-        await loop.create_server(lambda line=line: End(line), "127.0.0.1", places[name][0])
+        await loop.create_server(partial(End, line), "127.0.0.1", places[name][0])
 
     async def obey(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for name, seconds in json.loads(await reader.readline()).items():

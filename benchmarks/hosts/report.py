@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.figures.table import figure, render
 from benchmarks.hosts.cut import Outcome
 from benchmarks.hosts.rounds import Measured
+from benchmarks.hosts.taken import Taken
 from benchmarks.hosts.times import LEASE, VISIBLE
 
 #: What README promises of each kind of claim, in words.
@@ -115,7 +116,7 @@ class Results:
         if self.outcome is None:
             return "not tried"
         rows = [
-            [each.kind, str(each.held), _from_to(each.seconds), PROMISES[each.kind], ", ".join(each.ends)]
+            [each.kind, str(each.held), _from_to(each), PROMISES[each.kind], ", ".join(each.ends)]
             for each in self.outcome.taken
         ]
         headers = ("calls", "held", "seconds", "promised", "their bodies, once the host was back")
@@ -125,7 +126,8 @@ class Results:
             f"{render(headers, rows, texts=(0, 2, 3, 4))}\n\nThe host was away for"
             f" {self.outcome.cut_seconds:.0f} s; the sweeper led {where}. Of {self.outcome.calls} calls"
             f" {len(verdict.lost)} are lost, {len(verdict.doubled)} doubled, {len(verdict.odd)} odd, by"
-            " a count of their effects."
+            f" a count of their effects. {self.outcome.again} without reserve were sent again by their"
+            " caller, as the ledger did not know them."
         )
 
     def _connections(self) -> str:
@@ -161,5 +163,7 @@ def _all(texts: Any) -> Sequence[str]:
     return [text for each in texts for text in each]
 
 
-def _from_to(seconds: Sequence[float]) -> str:
-    return f"{seconds[0]:.1f} to {seconds[-1]:.1f}" if seconds else "-"
+def _from_to(taken: Taken) -> str:
+    seconds = taken.seconds
+    found = f"{seconds[0]:.1f} to {seconds[-1]:.1f}" if seconds else ""
+    return ", ".join(filter(None, [found, f"{len(taken.unclaimed)} not" if taken.unclaimed else ""]))

@@ -85,11 +85,9 @@ def test_what_is_said_comes_late_both_ways_in_its_order_and_round_trips_are_coun
         assert answers.read(900) == b"".join(numbers)
 
 
-CALLS = [Call(number, Kind.ATOMIC, f"k{number}", -1.0, 0, 0) for number in range(2)]
-
-
-def _judged(events: list[Event], results: dict[str, str]) -> Taken:
-    (found,) = taken(CALLS, events, results, host="host1", cut_at=100.0, back_at=130.0)
+def _judged(events: list[Event], results: dict[str, str], kind: Kind = Kind.COMPLETED) -> Taken:
+    calls = [Call(number, kind, f"k{number}", -1.0, 0, 0) for number in range(2)]
+    (found,) = taken(calls, events, results, host="host1", cut_at=100.0, back_at=130.0)
     return found
 
 
@@ -106,9 +104,16 @@ def test_calls_that_others_have_claimed_and_completed_are_no_fault() -> None:
 def test_a_call_that_nobody_claims_or_that_the_lost_host_completes_is_named() -> None:
     events = [Event("begun", "k0", "host3", 108.0), Event("begun", "k1", "host2", 131.0)]
     assert _judged(events, {"k0": "host1", "k1": "host2"}).broken == [
-        "k1 (atomic): nobody claimed it while its host was cut off",
-        "k0 (atomic): the host that was cut off completed it",
+        "k1 (leased, completed inside complete()): nobody claimed it while its host was cut off",
+        "k0 (leased, completed inside complete()): the host that was cut off completed it",
     ]
+
+
+def test_a_call_that_only_the_broker_brings_back_may_wait_for_its_host_and_is_counted() -> None:
+    found = _judged([Event("begun", "k0", "host3", 108.0)], {}, Kind.ATOMIC)
+    assert (found.unclaimed, found.broken) == (("k1",), [])
+    reserved = _judged([Event("begun", "k0", "host3", 108.0)], {}, Kind.RESERVED_ATOMIC)
+    assert reserved.broken == ["k1 (reserved, atomic): nobody claimed it while its host was cut off"]
 
 
 def test_a_line_that_is_still_being_written_is_not_read() -> None:
@@ -151,14 +156,14 @@ def test_no_host_outlives_who_has_made_it(ending: signal.Signals) -> None:
         if not holders:
             assert maker.stderr is not None
             pytest.skip(f"no network namespace may be made here: {maker.stderr.read()[-300:]}")
-        networks = {_network(pid) for pid in (*holders, maker.pid)}
+        networks = {_network(pid) for pid in (*holders, str(maker.pid))}
         assert len(networks) == 3
         assert _network("self") not in networks
         maker.send_signal(ending)
     eventually(lambda: not networks & _in_use(), "their namespaces are gone", within=20)
 
 
-def _network(pid: str | int) -> str:
+def _network(pid: str) -> str:
     return str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
