@@ -17,9 +17,9 @@ BACK = 60.0
 
 
 @contextmanager
-def asking() -> Iterator[Any]:
-    """A cursor of the run's own, on a connection that answers."""
-    end = time.monotonic() + BACK
+def asking(seconds: float = BACK) -> Iterator[Any]:
+    """A cursor of the run's own, on a connection that answers; waits so long for one."""
+    end = time.monotonic() + seconds
     while True:
         try:
             with connection.cursor() as cursor:
