@@ -25,7 +25,7 @@ class Binder:
     ``functools.wraps``. ``skip_first`` leaves out the parameter that takes the task (``bind=True``).
     """
 
-    __slots__ = ("_bind", "_positions", "any_keyword", "collecting", "names")
+    __slots__ = ("_positions", "any_keyword", "bind", "collecting", "names")
 
     def __init__(self, function: Callable[..., object], *, skip_first: bool) -> None:
         """Read the signature once.
@@ -41,7 +41,8 @@ class Binder:
         self.collecting = frozenset(each.name for each in parameters if each.kind in _STARS)
         positions = [parameter.name for parameter in parameters if parameter.kind in _BY_POSITION]
         self._positions = (*positions, _name_of(Parameter.VAR_POSITIONAL, parameters))
-        self._bind = _compile(parameters, name=_function_name(function))
+        #: The function behind :meth:`__call__`, which takes the arguments as a call passes them.
+        self.bind = _compile(parameters, name=_function_name(function))
 
     @property
     def accepts_any_keyword(self) -> bool:
@@ -57,7 +58,7 @@ class Binder:
 
         Raises TypeError, worded as by a call of the function, when the arguments do not fit.
         """
-        return self._bind(*args, **kwargs)
+        return self.bind(*args, **kwargs)
 
 
 def check_given(args: object, kwargs: object, *, task: str) -> None:

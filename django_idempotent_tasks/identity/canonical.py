@@ -45,7 +45,7 @@ def canonical_json(value: object, *, where: str) -> str:
     instance, dict keys that JSON cannot tell apart, nesting without end, and every other type.
     """
     try:
-        text = _plain_text(value)
+        text = plain_text(value)
         return _encode(_form(value, (None, where))) if text is None else text
     except RecursionError:
         raise InvalidKey(
@@ -78,8 +78,11 @@ def _is_plain_keyed(value: dict[object, object]) -> bool:
     return _ONLY_STR.issuperset(map(type, value)) and "__type__" not in value
 
 
-def _plain_text(value: object) -> str | None:
-    # The C encoder's text, if it is canonical already; keys of other types would be sorted as numbers.
+def plain_text(value: object) -> str | None:
+    """The canonical text of a plain value, None for one that needs a closer look.
+
+    That is the C encoder's text, if it is canonical already; keys of other types would be sorted as numbers.
+    """
     if not is_plain(value):
         return None
     try:

@@ -255,11 +255,11 @@ def scope_problem(text: str) -> str | None:
 
 
 def _digest_of(task_name: str, scope: str | None, value: str, *, secret: str = "") -> UUID:
-    return _digest(f"{_opening(first_name(task_name), scope)}{value}]", secret=secret)
+    return _digest(f"{opening(first_name(task_name), scope)}{value}]", secret=secret)
 
 
 @lru_cache(maxsize=1000)
-def _opening(name: str, scope: str | None) -> str:
+def opening(name: str, scope: str | None) -> str:
     """What the digests of a task's calls in one scope have in common: how their text begins."""
     return f"[{canonical_json(name, where='task name')},{canonical_json(scope, where='scope')},"
 

@@ -15,6 +15,9 @@ from .reserving import HOLD_PACE, LONGEST_HOLD
 from .rules import IN_PROGRESS, Step
 from .values import Abandoned, Answer, Call, Entry, Following, Refused, Reserved, Wanted
 
+#: What becomes of a call whose key was free.
+_NEW = Reserved(0)
+
 Accepted = Reserved | Following | Refused | KeyReused
 
 
@@ -32,8 +35,9 @@ class Intake:
         Waits at most 2 s for a key that another open transaction holds. That call is then refused without
         a holder, and what was to follow it in the order of keys has no outcome.
         """
-        firsts = {each.digest: place for place, each in reversed([*enumerate(self.wanted)])}
-        in_order = sorted(firsts.values(), key=lambda place: self.wanted[place].digest.int)
+        digests = [each.call.identity.digest for each in self.wanted]
+        firsts = dict(zip(reversed(digests), reversed(range(len(digests))), strict=True))
+        in_order = sorted(firsts.values(), key=lambda place: digests[place].int)
         if self.ledger.policy.follows:
             for place in in_order:
                 self._accept_alone(place)
@@ -55,9 +59,9 @@ class Intake:
         deadline = time.monotonic() + LONGEST_HOLD
         while places:
             written = self.ledger.store.reserve_many([self.wanted[place] for place in places])
-            for place in places:
-                if self.wanted[place].digest in written:
-                    self.outcomes[place] = Reserved(0)
+            are_all = len(written) == len(places)
+            made = places if are_all else [each for each in places if self.wanted[each].digest in written]
+            self.outcomes |= dict.fromkeys(made, _NEW)
             self._judge(self._without(places))
             places = self._without(places)
             if places and time.monotonic() > deadline:

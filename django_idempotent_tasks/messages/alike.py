@@ -11,7 +11,7 @@ from celery.app import amqp, base, task
 from celery.app.routes import MapRoute, Router
 
 #: The functions that a call passes through, of its task and of its app.
-_OF_A_TASK = ("apply_async", "shadow_name", "_get_exec_options")
+_OF_A_TASK = ("apply_async", "shadow_name", "_get_exec_options", "idempotency_identity")
 _OF_AN_APP = ("send_task",)
 #: Where those come from that treat all calls alike: Celery, and our own class.
 _CELERYS = (str(amqp.__file__), str(base.__file__), str(task.__file__))

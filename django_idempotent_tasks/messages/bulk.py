@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery import Celery
 from kombu import Connection, Producer
@@ -13,6 +13,14 @@ from .message import Message
 from .mould import Cast
 from .publication import as_stored
 from .wires import Wires
+
+
+class Push(NamedTuple):
+    """Messages for one list on Redis: a command with its number among those of the pipeline."""
+
+    key: Any
+    payloads: list[str]
+    number: range
 
 
 class Bulk:
@@ -26,8 +34,8 @@ class Bulk:
         self._send: Callable[..., Any] | None = None
         self._pipeline: Any = None
         self._wires: Wires | None = None
-        #: The list of the last command in the pipeline, where it takes more messages.
-        self._open: Any = None
+        #: The command that is to follow those in the pipeline, while it takes more messages.
+        self._open: Push | None = None
         #: The names published since the last flush, each with its commands in the pipeline.
         self._waiting: list[tuple[object, range]] = []
 
@@ -45,41 +53,48 @@ class Bulk:
         if self._producer is None:
             self._begin()
         known = self._wires and not countdown and self._wires.of(message)
-        first = self._commands
         if known:
             wire, texts = known
-            first -= self._push(wire.key, wire.payload(texts))
-        else:
-            self._publish(message.whole() if isinstance(message, Cast) else message, countdown)
+            self._waiting.append((name, self._push(wire.key, wire.payload(texts))))
+            return
+        self._close()
+        first = self._commands
+        self._publish(message.whole() if isinstance(message, Cast) else message, countdown)
         self._waiting.append((name, range(first, self._commands)))
 
     def _publish(self, message: Message, countdown: float = 0) -> None:
-        self._open = None
         message.publish(self._app, producer=self._producer, send=self._send, countdown=countdown)
 
-    def _push(self, key: Any, payload: str) -> bool:
-        """Put a message into a list on Redis; whether the last command, which fills that list, took it."""
-        stack = self._pipeline.command_stack
-        if self._open == key:
-            command, options = stack[-1]
-            stack[-1] = ((*command, payload), options)
-            return True
-        self._pipeline.lpush(key, payload)
-        self._open = key
-        return False
+    def _push(self, key: Any, payload: str) -> range:
+        """Put a message into a list on Redis, together with those before it; the number of the command."""
+        if self._open is None or self._open.key != key:
+            self._close()
+            self._open = Push(key, [], range(self._commands, self._commands + 1))
+        self._open.payloads.append(payload)
+        return self._open.number
+
+    def _close(self) -> None:
+        """Put the open command into the pipeline."""
+        if self._open is not None:
+            self._pipeline.lpush(self._open.key, *self._open.payloads)
+            self._open = None
 
     def flush(self) -> Iterator[tuple[Any, Exception | None]]:
         """Each name since the last flush, with the broker's error for its message.
 
         Where the broker is away or silent each name has that error: whether its message arrived is unknown.
         """
-        waiting, self._waiting, self._open = self._waiting, [], None
+        waiting, self._waiting = self._waiting, []
+        self._close()
         answers: list[Any] = []
         if self._commands:
             try:
                 answers = self._pipeline.execute(raise_on_error=False)
             except Exception as error:  # noqa: BLE001  every transport has its own errors
                 answers = [error] * (waiting[-1][1].stop if waiting else 0)
+        if not any(isinstance(answer, Exception) for answer in answers):
+            yield from ((name, None) for name, _ in waiting)
+            return
         for name, commands in waiting:
             refused = [answers[number] for number in commands if isinstance(answers[number], Exception)]
             yield name, refused[0] if refused else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from kombu.utils import json as wire
 from ..conf import settings
 from ..identity.key import Identity
 from .alike import treats_alike
-from .header import HEADER
+from .header import HEADER, SENT
 from .message import Message, content
 from .places import Pattern, json_text, place, quoted
 from .turns import FIRST
@@ -37,8 +38,9 @@ class Cast:
 
     @property
     def size(self) -> int:
-        """The characters that are its own."""
-        return sum(map(len, self.texts.values()))
+        """The characters that are its own, but for ids."""
+        texts = self.texts
+        return len(texts["args"]) + len(texts["kwargs"]) + len(texts["header"])
 
     def whole(self) -> Message:
         """The message by itself."""
@@ -59,6 +61,7 @@ class Mould:
         self._header = header
         self._text = text
         self._limit = settings().max_payload
+        self._is_timed = SENT in sample.options["headers"][HEADER]
         #: Whether each call is the first of its line, as Celery counts.
         self._is_root = sample.options.get("root_id") == sample.options["task_id"]
 
@@ -69,7 +72,7 @@ class Mould:
             return None
         options, task_id = dict(sample.options), sample.options["task_id"]
         own = {**options["headers"][HEADER]}
-        own |= {name: place(name) for name in _OF_THE_IDENTITY}
+        own |= {name: place(name) for name in (*_OF_THE_IDENTITY, SENT) if name in own}
         options |= {name: place("id") for name in ("task_id", "root_id") if options.get(name) == task_id}
         options["headers"] = {**options["headers"], HEADER: place("header")}
         try:
@@ -79,7 +82,11 @@ class Mould:
             return None
         mould = cls(sample, header, text)
         # What it makes of the sample's own parts must be the sample's own text.
-        made = mould.cast(identity, task_id, list(sample.args), dict(sample.kwargs))
+        args, kwargs = json_text(list(sample.args)), json_text(dict(sample.kwargs))
+        if args is None or kwargs is None:
+            return None
+        sent = sample.options["headers"][HEADER].get(SENT)
+        made = mould.filled(identity, task_id, args, kwargs, sent=sent)
         return mould if made is not None and made[0] == sample.encode(limit=mould._limit) else None
 
     def cast(self, identity: Identity, task_id: str, args: Any, kwargs: Any) -> tuple[str, Cast] | None:
@@ -87,18 +94,24 @@ class Mould:
         args_text, kwargs_text = json_text(list(args or ())), json_text(dict(kwargs or {}))
         if args_text is None or kwargs_text is None:
             return None
-        scope, print_ = identity.scope, identity.fingerprint
-        texts = {"args": args_text, "kwargs": kwargs_text, "id": quoted(task_id)}
+        return self.filled(identity, task_id, args_text, kwargs_text)
+
+    def filled(
+        self, identity: Identity, task_id: str, args: str, kwargs: str, *, sent: float | None = None
+    ) -> tuple[str, Cast] | None:
+        """The same for arguments that are JSON texts already; ``sent`` is now, where the header says when."""
+        scope, print_, id_text = identity.scope, identity.fingerprint, quoted(task_id)
+        own = {
+            "id": id_text,
+            "digest": f'"{identity.digest.hex}"',
+            "scope": "null" if scope is None else quoted(scope),
+            "key": quoted(identity.key_text),
+            "fp": "null" if print_ is None else f'"{print_.hex}"',
+        }
+        if self._is_timed:
+            own[SENT] = repr(sent or round(time.time(), 3))
+        texts = {"args": args, "kwargs": kwargs, "id": id_text, "header": self._header.filled(own)}
         if self._is_root:
-            texts["root_id"] = texts["id"]
-        texts["header"] = self._header.filled(
-            {
-                "id": texts["id"],
-                "digest": f'"{identity.digest.hex}"',
-                "scope": "null" if scope is None else quoted(scope),
-                "key": quoted(identity.key_text),
-                "fp": "null" if print_ is None else f'"{print_.hex}"',
-            }
-        )
+            texts["root_id"] = id_text
         text = self._text.filled(texts)
         return (text, Cast(self.sample, texts)) if len(text) <= self._limit else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring_ascii
+from typing import Any
 from uuid import uuid4
 
 from kombu.utils import json as wire
@@ -17,11 +18,22 @@ from ..identity.lost_keys import lost_key
 _SECRET = uuid4().hex
 _PLACE = re.compile(f'"place ([a-z0-9_ ]+) {_SECRET}"')
 
-#: kombu's own text of a value that is plain, without a new encoder for each.
-_plain = json.JSONEncoder().encode
-
 #: A text as JSON.
 quoted = encode_basestring_ascii
+
+
+def _made_once() -> Callable[[Any], str]:
+    """What writes a plain value as kombu does, without a new encoder for each."""
+    usual = json.JSONEncoder()
+    make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]  # not in the stubs
+    if make is None:
+        return usual.encode
+    # As JSONEncoder.iterencode() makes it for each value; without a look for circles, of which none is plain.
+    pieces = make(None, usual.default, quoted, None, ": ", ", ", False, False, True)  # noqa: FBT003
+    return lambda value: "".join(pieces(value, 0))
+
+
+_plain = _made_once()
 
 
 def place(name: str) -> str:
@@ -41,6 +53,14 @@ class Pattern:
     def filled(self, texts: Mapping[str, str]) -> str:
         """The text with these JSON texts in its places."""
         return self._text % texts
+
+
+def plain_json(value: object) -> str | None:
+    """A plain value's JSON text; None where it is not plain, or has none."""
+    try:
+        return _plain(value) if is_plain(value) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def json_text(value: object) -> str | None:

@@ -70,7 +70,7 @@ class Relay:
         return True
 
     def send_many(self, app: Celery, messages: Iterable[tuple[Name, Message | Cast]]) -> Iterator[Name]:
-        """Send many on a new connection; the names of those that the broker has.
+        """Send many, each under a name; the names of those that the broker has.
 
         Ends after ``LONGEST`` seconds, or at the first failure: who is not named is left to the sweeper.
         Raises only what ``messages`` raises.
@@ -79,7 +79,7 @@ class Relay:
             return
         until = time.monotonic() + LONGEST
         try:
-            line = self._new(app)
+            line = self._kept_checked(app) or self._new(app)
         except Exception as error:  # noqa: BLE001  every transport has its own errors
             self._failed(app, error)
             return
@@ -222,6 +222,17 @@ class Relay:
             if line[0] is app and line[1].connected and line[2].is_of_today:
                 return line
             collapse(line[1])
+        return None
+
+    def _kept_checked(self, app: Celery) -> Line | None:
+        """A kept connection on which the first of many messages does not fail because the broker closed it.
+
+        Only redis-py looks at a socket before it uses it, and connects anew.
+        """
+        line = self._kept(app)
+        if line is None or line[1].transport.driver_type == "redis":
+            return line
+        self._keep(line)
         return None
 
     def _drop(self, connection: Connection) -> None:

@@ -14,13 +14,15 @@ from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError
 from ..identity.arguments import check_given
-from ..identity.key import Identity
+from ..identity.key import Identity, scope_problem
+from ..identity.usual import Usual
 from ..ledger.ledger import Ledger
 from ..ledger.values import Call
 from ..messages.alike import treats_alike
 from ..messages.header import HEADER, is_in_canvas
 from ..messages.message import Message
 from ..messages.mould import Cast, Mould
+from ..messages.places import plain_json
 from ..states import State
 from .prepared import Sending, prepare
 from .reservation import Reservation
@@ -31,6 +33,9 @@ from .submission import Submission
 _OWN = frozenset({"task_id", "idempotency_key", "scope"})
 #: What belongs to the place of a call in a canvas, which sends it itself.
 _OF_A_CANVAS = ("chain", "chord", "group_id")
+
+#: The two lower bits of a hexadecimal digit, below those that say of which variant an id is.
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 Through = Callable[[Callable[..., Any], Any, Any, dict[str, Any]], Any]
 
@@ -43,11 +48,10 @@ def prepared(task: Any, policy: Policy, sending: Sending) -> Reservation:
     """A single call, stamped and checked; in the form of an earlier one that it is like."""
     if not _is_plain(task, policy, sending):
         return prepare(task, policy, sending)
-    connection = connections[settings().database]  # this thread's, which somebody may have replaced
-    depends = (task.app.thread_oid, dict(task.app.conf.changes), policy, settings(), connection)
-    known = _of_tasks.get(task)
-    if known is not None and known[0] == depends and treats_alike(task):
-        _, mould, ledger = known
+    depends = _depends(task, policy)
+    known = _known(task, depends)
+    if known is not None:
+        mould, ledger = known
         made = mould.cast(sending.own.identity, sending.task_id, sending.args, sending.kwargs)
         if made is not None:
             return AlikeReservation(task, ledger, sending.own.identity, sending.task_id, *made)
@@ -56,6 +60,18 @@ def prepared(task: Any, policy: Policy, sending: Sending) -> Reservation:
     if new is not None:
         _of_tasks[task] = depends, new, reservation.ledger
     return reservation
+
+
+def _depends(task: Any, policy: Policy) -> tuple[Any, ...]:
+    """What the form of a task's single calls depends on."""
+    connection = connections[settings().database]  # this thread's, which somebody may have replaced
+    return task.app.thread_oid, dict(task.app.conf.changes), policy, settings(), connection
+
+
+def _known(task: Any, depends: tuple[Any, ...]) -> tuple[Mould, Ledger] | None:
+    """The form of an earlier call of this task without options, where the next one has it too."""
+    known = _of_tasks.get(task)
+    return known[1:] if known is not None and known[0] == depends and treats_alike(task) else None
 
 
 def _is_plain(task: Any, policy: Policy, sending: Sending) -> bool:
@@ -75,43 +91,74 @@ class Preparing:
 
     def __init__(self, task: Any, policy: Policy, options: Mapping[str, Any], through: Through) -> None:
         self._task = task
-        self._policy = policy
         self._options = options
         self._through = through
-        self._mould: Mould | None = None
-        self._ledger: Ledger | None = None
+        self._scope = {"scope": options["scope"]} if "scope" in options else {}
         self._ids = task_ids()
+        self._usual: Usual | None = None
         # A call that others put off is kept by its own time, and a header may carry another call's identity.
         self._may_be_alike = not (policy.follows or policy.debounce or options.get("headers"))
+        self._form: tuple[Mould, Ledger] | None = None
+        is_single = self._may_be_alike and options.keys() <= {"scope"} and not policy.sensitive
+        #: What the form of these calls depends on, if it is that of the task's single calls.
+        self._depends = _depends(task, policy) if is_single and task.app.current_worker_task is None else None
+        known = _known(task, self._depends) if self._depends else None
+        if known is not None:
+            self._take(known)
 
     def prepared(self, call: Mapping[str, Any]) -> Reservation:
         """The call, stamped and checked. Raises as ``submit`` does."""
         args, kwargs, own = opened(self._task, call)
         is_alike = self._may_be_alike and own.keys() <= _OWN
-        found = self._alike(args, kwargs, own) if is_alike and self._mould else None
+        found = self._alike(args, kwargs, own) if is_alike and self._form else None
         return found or self._single(args, kwargs, own, is_alike=is_alike)
 
     def _single(self, args: Any, kwargs: Any, own: dict[str, Any], *, is_alike: bool) -> Reservation:
         reservation: Reservation = self._through(prepare, args, kwargs, {**self._options, **own})
-        if is_alike and self._mould is None:
-            self._mould = Mould.of(self._task, reservation.message, reservation.identity)
-            self._may_be_alike = self._mould is not None and reservation.delay == 0
-            self._ledger = reservation.ledger
+        if is_alike and self._form is None:
+            mould = Mould.of(self._task, reservation.message, reservation.identity)
+            self._may_be_alike = mould is not None and reservation.delay == 0
+            if mould is not None and self._may_be_alike:
+                self._take((mould, reservation.ledger))
+                if self._depends:
+                    _of_tasks[self._task] = self._depends, mould, reservation.ledger
         return reservation
+
+    def _take(self, form: tuple[Mould, Ledger]) -> None:
+        """Give this form to the calls that follow."""
+        self._form = form
+        scope = self._scope.get("scope")
+        if scope is None or (type(scope) is str and scope_problem(scope) is None):
+            self._usual = Usual.of(self._task.name, form[1].policy.key_rules, scope=scope)
 
     def _alike(self, args: Any, kwargs: Any, own: Mapping[str, Any]) -> Reservation | None:
         """The call in the form of the first one; None where that does not do."""
-        task, mould, ledger = self._task, self._mould, self._ledger
-        assert mould is not None and ledger is not None  # noqa: S101, PT018  asked before
+        task = self._task
+        assert self._form is not None  # noqa: S101  asked before
+        mould, ledger = self._form
         check_given(args, kwargs, task=task.name)
         given = own.get("task_id")
         task_id = task.idempotency_task_id(given) if given else next(self._ids)
-        stated = {name: own[name] for name in ("idempotency_key", "scope") if name in own}
-        if "scope" in self._options:
-            stated.setdefault("scope", self._options["scope"])
+        if self._usual is not None and (not own or own.keys() == {"task_id"}):
+            usual = self._usual_texts(self._usual, args, kwargs)
+            made = None if usual is None else mould.filled(usual[0], task_id, *usual[1:])
+            if usual is not None and made is not None:
+                return AlikeReservation(task, ledger, usual[0], task_id, *made)
+        stated = {**self._scope, **{name: own[name] for name in ("idempotency_key", "scope") if name in own}}
         identity = task.idempotency_identity(args, kwargs, task_id=task_id, **stated)
         made = mould.cast(identity, task_id, args, kwargs)
         return None if made is None else AlikeReservation(task, ledger, identity, task_id, *made)
+
+    @staticmethod
+    def _usual_texts(usual: Usual, args: Any, kwargs: Any) -> tuple[Identity, str, str] | None:
+        """The identity and the JSON texts of plain arguments; None for others."""
+        args, kwargs = args or (), kwargs or {}
+        args_text = plain_json(args if type(args) is list else [*args])
+        kwargs_text = plain_json(kwargs) if kwargs else "{}"
+        if args_text is None or kwargs_text is None:
+            return None
+        identity = usual.identity(args, kwargs)
+        return None if identity is None else (identity, args_text, kwargs_text)
 
 
 class AlikeReservation(Reservation):
@@ -131,9 +178,6 @@ class AlikeReservation(Reservation):
         self.call = Call(identity, task.name, task_id, text)
         self.cast, self.message = cast, cast.sample
         self.is_ignored = bool(cast.sample.options.get("ignore_result"))
-        self.token = 0
-        self._is_out = False
-        self._held = ""
         if '"__type__"' in text:
             self._check_readable(text)
 
@@ -167,8 +211,7 @@ def task_ids() -> Iterator[str]:
         drawn = os.urandom(16 * 100).hex()
         for at in range(0, len(drawn), 32):
             bits = drawn[at : at + 32]
-            variant = "89ab"[int(bits[16], 16) % 4]
-            yield f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{variant}{bits[17:20]}-{bits[20:]}"
+            yield f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{_VARIANTS[bits[16]]}{bits[17:20]}-{bits[20:]}"
 
 
 def opened(task: Any, call: Any) -> tuple[Any, Any, dict[str, Any]]:

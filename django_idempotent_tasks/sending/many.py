@@ -1,7 +1,8 @@
 """Reserves many calls at once: their rows in one transaction, their messages in bulk after its commit.
 
 In memory are the calls of one bite, and of all calls what ``submit_many`` returns and the digest of each key
-whose message is to be sent: the messages are read from the ledger again after the commit.
+whose message is to be sent. After the commit the ledger is asked whether all calls still wait, and else for
+their messages, as it is where those were not kept here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import Error as DatabaseError
@@ -19,9 +21,9 @@ from ..conf.options import Policy
 from ..exceptions import ConfigurationError, IdempotencyError, KeyReused
 from ..ledger import pauses
 from ..ledger.ledger import Ledger
-from ..ledger.many import Intake, refuse_many
+from ..ledger.many import Accepted, Intake, refuse_many
 from ..ledger.stores import get_store
-from ..ledger.values import Call, Following, Refused
+from ..ledger.values import Call, Following, Refused, Reserved
 from ..messages.message import Message
 from ..messages.mould import Cast
 from ..messages.relay import relay
@@ -81,6 +83,13 @@ def reserve_many(
     return many
 
 
+class Bite(NamedTuple):
+    """Calls whose messages are to be sent: their keys with the tokens, and what is kept of each message."""
+
+    tokens: dict[UUID, int]
+    kept: list[Cast | None]
+
+
 class Many:
     """Calls that are reserved together."""
 
@@ -89,10 +98,8 @@ class Many:
         self.ledger = Ledger(get_store(), policy)
         self._is_eager = bool(task.app.conf.task_always_eager)
         self.submissions: list[Submission] = []
-        #: The keys whose messages are to be sent, with their tokens, as they were reserved together.
-        self.bites: list[dict[UUID, int]] = []
-        #: Messages that are kept until they go out, as long as they are small together.
-        self._kept: dict[UUID, Cast] = {}
+        #: The keys whose messages are to be sent, as they were reserved together.
+        self.bites: list[Bite] = []
         self._room = KEPT
         self._held: set[str] = set()
         self._eager: list[tuple[Reservation, Submission]] = []
@@ -112,25 +119,22 @@ class Many:
         """Reserve these calls."""
         first = len(self.submissions)
         outcomes = Intake(self.ledger, [each.wanted for each in bite]).accept()
-        for place, outcome in sorted(outcomes.items()):
-            if isinstance(outcome, KeyReused):
-                raise named(outcome, first + place)
-            if isinstance(outcome, Refused) and not outcome.holder:
-                raise named(bite[place].refuse(bite[place].refused(outcome)), first + place)
+        for place in sorted(place for place, outcome in outcomes.items() if type(outcome) is not Reserved):
+            _check(outcomes[place], bite[place], first + place)
         refused: list[tuple[Call, Refused]] = []
-        to_send: dict[UUID, int] = {}
+        to_send = Bite({}, [])
         for place, each in enumerate(bite):
             outcome = outcomes[place]
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, Reserved):
+                self._accepted(each, outcome.token, to_send)
+            elif isinstance(outcome, Refused):
                 self._refused(each, outcome, refused)
             elif isinstance(outcome, Following):
                 self._held.add(each.task_id)
                 self._followers.append(each)
                 self.submissions.append(each.accepted())
-            elif not isinstance(outcome, KeyReused):
-                self._accepted(each, outcome.token, to_send)
         refuse_many(self.ledger, refused, place="send")
-        self.bites += [to_send] if to_send else []
+        self.bites += [to_send] if to_send.tokens else []
 
     def _refused(self, each: Reservation, outcome: Refused, refused: list[tuple[Call, Refused]]) -> None:
         self.submissions.append(each.refused(outcome))
@@ -140,7 +144,7 @@ class Many:
             self._held.add(outcome.holder)
             self._followers.append(each)
 
-    def _accepted(self, reservation: Reservation, token: int, to_send: dict[UUID, int]) -> None:
+    def _accepted(self, reservation: Reservation, token: int, to_send: Bite) -> None:
         submission = reservation.accepted()
         self.submissions.append(submission)
         if self._is_eager:
@@ -148,17 +152,18 @@ class Many:
             return
         self._held.add(reservation.task_id)
         if not reservation.is_far:
-            to_send[reservation.identity.digest] = token
-            self._keep(reservation)
+            to_send.tokens[reservation.identity.digest] = token
+            to_send.kept.append(self._to_keep(reservation))
 
-    def _keep(self, reservation: Reservation) -> None:
-        """Keep a message in memory, where it was made here and there is room."""
+    def _to_keep(self, reservation: Reservation) -> Cast | None:
+        """The message, where it was made here and there is room to keep it in memory until it goes out."""
         if not isinstance(reservation, AlikeReservation) or self._room <= 0:
-            return
+            return None
         size = reservation.cast.size
-        if size <= SMALL:
-            self._kept[reservation.identity.digest] = reservation.cast
-            self._room -= size
+        if size > SMALL:
+            return None
+        self._room -= size
+        return reservation.cast
 
     def run_here(self) -> None:
         """In eager mode: run what was accepted, in its order; then raise the first error of a run."""
@@ -178,31 +183,38 @@ class Many:
             follower.after_commit()
         if not self.bites:  # each call waits for its time in the ledger
             return
-        tokens = {digest: token for bite in self.bites for digest, token in bite.items()}
         try:
-            if runs_here():
-                self._run_or_send(tokens)
-            elif not self._is_paused():
-                for digest in relay.send_many(self.task.app, self._to_send()):
-                    del tokens[digest]
-            self.ledger.store.sends_failed(tokens)
+            sent = self._run_or_send() if runs_here() else self._sent()
+            self.ledger.store.sends_failed(self._unsent(sent))
         except DatabaseError as error:
             logger.warning(
                 "%s: the sweeper sends some calls only after REPUBLISH_AFTER (%r)", self.task.name, error
             )
 
+    def _sent(self) -> set[int]:
+        """Send the messages, by the numbers of their calls; those that the broker has."""
+        return set() if self._is_paused() else {*relay.send_many(self.task.app, self._to_send())}
+
+    def _unsent(self, sent: set[int]) -> dict[UUID, int]:
+        """The keys of the other calls, with their tokens."""
+        tokens = chain.from_iterable(bite.tokens.items() for bite in self.bites)
+        return dict(item for number, item in enumerate(tokens) if number not in sent)
+
     def _is_paused(self) -> bool:
         """Whether calls of every scope wait in the ledger; a worker leaves those of one scope there."""
         return pauses.pause_of(self.ledger.store, self.task.name, None) is not None
 
-    def _run_or_send(self, tokens: dict[UUID, int]) -> None:
-        """``SYNC_FALLBACK``: each call is run here, as a single one."""
-        for digest, message in self._messages():
+    def _run_or_send(self) -> set[int]:
+        """``SYNC_FALLBACK``: each call is run here, as a single one; the numbers of those that were."""
+        done: set[int] = set()
+        for number, kept in self._to_send():
+            message = kept.whole() if isinstance(kept, Cast) else kept
             if is_followed(message) and not relay.send(self.task.app, message):
                 continue
-            del tokens[digest]
+            done.add(number)
             if not is_followed(message):
                 self._run_one(message)
+        return done
 
     def _run_one(self, message: Message) -> None:
         """Run a call here; what it raises, with ``task_eager_propagates``, keeps no other from running."""
@@ -211,21 +223,31 @@ class Many:
         except Exception:
             logger.exception("%s (%s) failed where it was sent", self.task.name, message.options["task_id"])
 
-    def _to_send(self) -> Iterator[tuple[UUID, Message | Cast]]:
+    def _to_send(self) -> Iterator[tuple[int, Message | Cast]]:
+        """The messages by the numbers of their calls, without those that somebody has cancelled since."""
+        first = 0
         for bite in self.bites:
-            texts = self.ledger.store.messages(bite)
-            for digest in bite:
-                text = texts.pop(digest, None)
-                if text is not None:  # else somebody has cancelled the call since
-                    yield digest, self._kept.get(digest) or Message.decode(self.task.name, text)
+            kept = [each for each in bite.kept if each is not None]
+            if len(kept) == len(bite.kept) and self.ledger.store.all_wait(bite.tokens):
+                yield from enumerate(kept, first)
+            else:
+                yield from self._read(bite, first)
+            first += len(bite.kept)
 
-    def _messages(self) -> Iterator[tuple[UUID, Message]]:
-        for bite in self.bites:
-            texts = self.ledger.store.messages(bite)
-            for digest in bite:
-                text = texts.pop(digest, None)
-                if text is not None:  # else somebody has cancelled the call since
-                    yield digest, Message.decode(self.task.name, text)
+    def _read(self, bite: Bite, first: int) -> Iterator[tuple[int, Message | Cast]]:
+        texts = self.ledger.store.messages(bite.tokens)
+        for number, (digest, kept) in enumerate(zip(bite.tokens, bite.kept, strict=True), first):
+            text = texts.pop(digest, None)
+            if text is not None:
+                yield number, kept or Message.decode(self.task.name, text)
+
+
+def _check(outcome: Accepted, call: Reservation, place: int) -> None:
+    """Raise what says that a call's key is another's, or was held for too long."""
+    if isinstance(outcome, KeyReused):
+        raise named(outcome, place)
+    if isinstance(outcome, Refused) and not outcome.holder:
+        raise named(call.refuse(call.refused(outcome)), place)
 
 
 def _read_to_its_end(calls: Iterable[Mapping[str, Any]]) -> AbstractContextManager[Any]:

@@ -54,6 +54,10 @@ class Reservation:
 
     #: Whether the ledger has recorded already that the call is a refused duplicate.
     _is_noted = False
+    token = 0
+    _is_out = False
+    #: The task id of the call whose message, or whose run, waits for the open transaction to commit.
+    _held = ""
 
     def __init__(self, task: Any, policy: Policy, message: Message, own: Carried) -> None:
         self.task = task
@@ -66,10 +70,6 @@ class Reservation:
         self.message = message.with_header({**self.header, RESERVED: True})
         self.call = self._call()
         self.is_ignored = bool(message.options.get("ignore_result"))
-        self.token = 0
-        self._is_out = False
-        #: The task id of the call whose message, or whose run, waits for the open transaction to commit.
-        self._held = ""
 
     def submit(self) -> Submission:
         """Reserve, and send once the open transaction has committed; or name the call that has the work.

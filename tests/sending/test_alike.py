@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -17,7 +18,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from kombu.utils import json as wire
 
-from django_idempotent_tasks import ConfigurationError, IdempotentTask
+from django_idempotent_tasks import ConfigurationError, IdempotentTask, InvalidKey
 from django_idempotent_tasks.models import IdempotencyKey
 from tests.support.post import Post
 
@@ -138,6 +139,42 @@ def test_a_single_call_notices_what_has_changed_since_the_one_before(post: Post,
     messages = sorted(post.arrived(), key=lambda message: message["args"])
     assert [message["properties"]["priority"] for message in messages] == [0, 0, 5, 0, 0]
     assert (len(passed), messages[4]["trace"]) == (4, "t5")
+
+
+def test_each_call_says_when_it_was_sent(
+    post: Post, passed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worker measures of its wait counts from there, also where another call gave the form."""
+    charge, clock = post.task(), itertools.count(1000)
+    monkeypatch.setattr("time.time", lambda: float(next(clock)))
+    with override_settings(IDEMPOTENT_TASKS={"TELEMETRY": ["prometheus"]}):
+        for number in (1, 2):
+            charge.delay(number)
+        charge.submit_many({"args": [number]} for number in (3, 4))
+    told = {message["args"][0]: message["idempotency"]["sent"] for message in post.arrived()}
+    assert told[1] < told[2] < told[3] < told[4]
+    assert len(passed) == 1
+
+
+def test_a_list_gets_the_form_of_an_earlier_one_without_options(post: Post, passed: list[str]) -> None:
+    charge = post.task(key="order_id")
+    charge.submit_many(calls())
+    first = rows()
+    post.arrived()
+    charge.submit_many(calls(), scope="acme")
+    charge.submit_many([{"args": [9]}], priority=4)
+    assert [id_ for id_ in passed if id_.startswith("id")] == ["id 0"]
+    scoped = {task_id: row for task_id, row in rows().items() if task_id.startswith("id")}
+    assert {row[1] for row in scoped.values()} == {"acme"}
+    assert [row[2] for row in scoped.values()] == [first[task_id][2] for task_id in scoped]
+    assert [message["properties"]["priority"] for message in post.arrived() if message["args"] == [9]] == [4]
+
+
+def test_a_scope_that_cannot_be_stored_is_refused_in_each_list(post: Post) -> None:
+    charge = post.task()
+    charge.submit_many([{"args": [1]}])
+    with pytest.raises(InvalidKey, match="calls\\[0\\]"):
+        charge.submit_many([{"args": [2]}], scope="x" * 200)
 
 
 def test_a_single_call_is_written_on_the_connection_that_the_process_has_now(post: Post) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -52,6 +53,14 @@ def test_calls_of_one_transaction_go_out_in_one_round_trip(post: Post, warm: Any
         assert trips == []
     assert trips == [1]
     assert numbers(post) == [0, 1, 2, 3, 4]
+
+
+def test_lists_go_out_on_the_kept_connection(post: Post, warm: Any, trips: list[int]) -> None:
+    kept = [connection for _, connection, _ in relay._idle]
+    for first in (0, 2):
+        warm.submit_many({"args": [number]} for number in (first, first + 1))
+    assert (trips, [connection for _, connection, _ in relay._idle]) == ([1, 1], kept)
+    assert numbers(post) == [0, 1, 2, 3]
 
 
 def test_what_the_project_does_between_two_calls_happens_between_them(post: Post, warm: Any) -> None:
@@ -108,13 +117,19 @@ def test_a_silent_broker_keeps_the_caller_once_for_all_of_them(post: Post) -> No
     assert {row.sends for row in IdempotencyKey.objects.all()} == {-1}
 
 
-def test_a_connection_that_the_broker_has_closed_costs_no_call(post: Post, warm: Any) -> None:
+@pytest.mark.parametrize("as_a_list", [False, True])
+def test_a_connection_that_the_broker_has_closed_costs_no_call(
+    post: Post, warm: Any, *, as_a_list: bool
+) -> None:
     for _, connection, _ in relay._idle:
         channel: Any = connection.default_channel
         for line in channel.client.connection_pool._available_connections:
-            line._sock.close()
+            line._sock.shutdown(socket.SHUT_RDWR)
     with transaction.atomic():
-        warm.delay(0)
-        warm.delay(1)
+        if as_a_list:
+            warm.submit_many({"args": [number]} for number in range(2))
+        else:
+            warm.delay(0)
+            warm.delay(1)
     assert sorted(set(numbers(post))) == [0, 1]
     assert {row.sends for row in IdempotencyKey.objects.all()} == {0}

@@ -31,5 +31,9 @@ class ManyCalls(ABC):
         """Write one ``DuplicateAttempt`` for each call, with its reason; never touches the keys' rows."""
 
     @abstractmethod
+    def all_wait(self, tokens: Mapping[UUID, int]) -> bool:
+        """Whether each of these rows still has its token, and a message that is to be sent."""
+
+    @abstractmethod
     def sends_failed(self, tokens: Mapping[UUID, int]) -> None:
         """Make these rows due, as ``send_failed`` does with one, where they still have their token."""

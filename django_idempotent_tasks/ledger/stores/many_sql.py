@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -34,6 +34,10 @@ SENDS_FAILED = (
     statements.SEND_FAILED.partition("WHERE")[0]
     + f"WHERE digest IN (DIGESTS) AND token = %(token)s AND {statements.UNCLAIMED}"
 )
+
+WAITING = """
+SELECT count(*) FROM {key} WHERE digest IN (DIGESTS) AND token = %(token)s AND message IS NOT NULL
+"""
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -74,6 +78,14 @@ class Many(Messages):
         rows = (self._duplicate_parameters(call, place, reason) for call, reason in refused)
         for bite in bites(rows, ROWS):
             self._count(*self._inserting(f"{head} VALUES ", row, "", bite))
+
+    def all_wait(self, tokens: Mapping[UUID, int]) -> bool:
+        parts = ((bite, token) for token, digests in by_token(tokens) for bite in bites(digests, ROWS))
+        return all(self._waiting(bite, token) == len(bite) for bite, token in parts)
+
+    def _waiting(self, digests: list[UUID], token: int) -> int:
+        ((waiting,),) = self._listing(self.dialect.sql(WAITING), digests, {"token": token})
+        return int(waiting)
 
     def sends_failed(self, tokens: Mapping[UUID, int]) -> None:
         for token, digests in by_token(tokens):
@@ -132,6 +144,9 @@ def bites(found: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def by_token(tokens: Mapping[UUID, int]) -> Iterator[tuple[int, list[UUID]]]:
-    """The keys that have the same token; nearly all have that of a new one."""
-    for token, group in groupby(sorted(tokens.items(), key=lambda each: each[1]), lambda each: each[1]):
-        yield token, sorted((digest for digest, _ in group), key=lambda each: each.int)
+    """The keys that have the same token, in their order; nearly all have that of a new one."""
+    of_each: dict[int, list[UUID]] = {}
+    for digest, token in tokens.items():
+        of_each.setdefault(token, []).append(digest)
+    for token, digests in sorted(of_each.items()):
+        yield token, sorted(digests, key=lambda each: each.int)

@@ -34,7 +34,7 @@ from .limits import limited
 from .locks import NOT_GRANTED, short_wait, taken_by
 from .messages import Messages
 from .pausing import Pausing
-from .postgresql_many import PostgresMany
+from .postgresql_many import PostgresMany, digests_array
 from .reading import Parameters, Row, due, to_entry
 from .redrives import Redrives
 from .session import Session, status_of
@@ -234,7 +234,7 @@ class PostgresStore(
     def _of_many(self, template: str, digests: Iterable[UUID]) -> list[Row]:
         """As one parameter: the driver takes the statement apart at each."""
         many = template.replace("IN (DIGESTS)", "= ANY(%(digests)s::uuid[])")
-        return self._rows(many, {"digests": list(digests)})
+        return self._rows(many, {"digests": digests_array(list(digests))})
 
     def sum_duplicates(self, *, bite: int) -> int:
         row = self._row(words.SUM_DUPLICATES, {"bite": bite})

@@ -10,7 +10,7 @@ from django.db import OperationalError
 
 from ..values import Wanted
 from . import claiming, locks
-from .many_sql import ANSWERED, SENDS_FAILED, Many, in_order
+from .many_sql import ANSWERED, SENDS_FAILED, WAITING, Many, in_order
 from .postgresql_statements import LOCKED, SHARE_MANY
 from .reading import Parameters, to_digest
 
@@ -39,18 +39,34 @@ _ROW = re.sub(
 )
 
 
-def array(values: list[object]) -> str:
+def array(values: Sequence[object]) -> str:
     """An array as PostgreSQL writes one; the driver would look at each value several times."""
     first = values[0]
     is_one = values.count(first) == len(values)
     return f"{{{','.join([_element(first)] * len(values) if is_one else map(_element, values))}}}"
 
 
+def texts_array(texts: Sequence[str]) -> str:
+    """The same for texts, none of which is missing."""
+    joined = '","'.join(texts)
+    is_plain = "\\" not in joined and joined.count('"') == 2 * (len(texts) - 1)
+    return f'{{"{joined}"}}' if is_plain else array(texts)
+
+
+def digests_array(digests: Sequence[UUID]) -> str:
+    """The same for digests, none of which is missing."""
+    return f"{{{','.join([digest.hex for digest in digests])}}}"
+
+
 def _element(value: object) -> str:
+    if type(value) is int:
+        return str(value)
     if value is None:
         return "NULL"
     text = value.hex if isinstance(value, UUID) else str(value)
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def _reserve_many(unheld: str) -> str:
@@ -83,9 +99,16 @@ RESERVE_MANY_UNLOCKED = _reserve_many(
 
 _ANY = "= ANY(%(digests)s::uuid[])"
 REPLACED = ANSWERED.replace("IN (IDS)", "= ANY(%(ids)s::text[])")
+WAITING_ARRAY = WAITING.replace("IN (DIGESTS)", _ANY)
 HURRY_ARRAYS = SENDS_FAILED.replace(
     "digest IN (DIGESTS)", f"digest IN (SELECT digest FROM {{key}} WHERE digest {_ANY} {{skip_locked}})"
 )
+
+
+def _lock(digest: UUID) -> int:
+    """The number of a key's lock: its first eight bytes, signed."""
+    number = digest.int >> 64
+    return number - (1 << 64) if number >> 63 else number
 
 
 class PostgresMany(Many):
@@ -107,18 +130,34 @@ class PostgresMany(Many):
         return written
 
     def _reserve_many(self, wanted: Sequence[Wanted], *, locked: bool) -> set[UUID]:
-        rows = [self._wanted_parameters(each) for each in in_order(wanted)]
-        digests: list[UUID] = [row["digest"] for row in rows]
-        columns: Parameters = {
-            name: array([row[name] for row in rows]) for name in _GIVEN if name not in {"lock", "message"}
-        }
-        columns["lock"] = array([int.from_bytes(digest.bytes[:8], signed=True) for digest in digests])
-        columns["message"] = BETWEEN.join([row["message"] or "" for row in rows])
+        rows = in_order(wanted)
+        digests = [each.digest for each in rows]
+        columns = self._columns(rows, digests)
         if not locked:
             self._row(SHARE_MANY, {})
         template = RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED
         ((written, some),) = self._rows(template, columns | {"asked": len(rows)})
         return set(digests) if written == len(rows) else {UUID(digest) for digest in some or ()}
+
+    def _columns(self, rows: Sequence[Wanted], digests: Sequence[UUID]) -> Parameters:
+        calls = [each.call for each in rows]
+        identities = [call.identity for call in calls]
+        return {
+            "digest": digests_array(digests),
+            "lock": array([_lock(digest) for digest in digests]),
+            "wait": array([each.wait + each.republish for each in rows]),
+            "sends": array([each.sends for each in rows]),
+            "task": array([call.task for call in calls]),
+            "scope": array([identity.scope for identity in identities]),
+            "key_text": texts_array([identity.key_text for identity in identities]),
+            "task_id": texts_array([call.task_id for call in calls]),
+            "fingerprint": array([identity.fingerprint for identity in identities]),
+            "message": BETWEEN.join([call.message or "" for call in calls]),
+        }
+
+    def _waiting(self, digests: list[UUID], token: int) -> int:
+        ((waiting,),) = self._rows(WAITING_ARRAY, {"digests": digests_array(digests), "token": token})
+        return int(waiting)
 
     def _replaced(self, ids: list[str]) -> set[tuple[UUID, str]]:
         return {(to_digest(digest), task_id) for digest, task_id in self._rows(REPLACED, {"ids": ids})}

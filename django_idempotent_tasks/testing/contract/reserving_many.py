@@ -118,6 +118,20 @@ class ManyReservations(Bench):
             assert row.summed is False
         assert rows == {}
 
+    def test_many_messages_are_all_to_be_sent_until_one_call_has_gone_on(self) -> None:
+        one, other, anew, bare = (self.reserved() for _ in range(4))
+        tokens = {call.identity.digest: 0 for call in (one, other)}
+        assert self.store().all_wait(tokens)
+        assert self.store().all_wait({})
+        assert not self.store().all_wait({**tokens, anew.identity.digest: 1})
+        assert not self.store().all_wait({**tokens, self.call().identity.digest: 0})
+        self.in_columns(bare, message=None)
+        assert not self.store().all_wait({**tokens, bare.identity.digest: 0})
+        with self.untouched(other):
+            assert self.store().claim_reserved(one, owner="A", lease=60) is not None
+        assert not self.store().all_wait(tokens)
+        assert self.store().all_wait({one.identity.digest: 1, other.identity.digest: 0})
+
     def test_of_many_messages_that_were_not_sent_those_are_due_that_still_wait(self) -> None:
         late, anew, other, runs = self.reserved(), self.reserved(), self.reserved(), self.claimed()
         tokens = {late.identity.digest: 0, anew.identity.digest: 5, runs.digest: runs.token}

@@ -6,6 +6,18 @@ from tests.ledger.stores.mutants.broken_store import Mutation
 
 MANY = [
     Mutation(
+        "of many messages also one is to be sent whose call has gone on",
+        "AND token = %(token)s AND message IS NOT NULL\n",
+        "AND token >= %(token)s AND message IS NOT NULL\n",
+        "many_messages_are_all_to_be_sent_until_one_call_has_gone_on",
+    ),
+    Mutation(
+        "of many messages also one is to be sent that is not there",
+        "AND token = %(token)s AND message IS NOT NULL\n",
+        "AND token = %(token)s\n",
+        "many_messages_are_all_to_be_sent_until_one_call_has_gone_on",
+    ),
+    Mutation(
         "of many messages that were not sent also what runs is due",
         "AND state IN (1, 3)",
         "AND state IN (1, 2, 3)",
