@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from django_idempotent_tasks.operations.incidents import page_of
 from tests.docs.messages import is_printed, patterns
 from tests.docs.pages import PAGES, ROOT, blocks, name_of
 
@@ -44,6 +45,17 @@ def test_the_index_names_each_finding_and_each_alert() -> None:
     assert len(findings) > 15
     named = set(re.findall(r"`(\w+)`", INDEX.read_text()))
     assert sorted((findings | alerts) - named) == []
+
+
+def test_each_finding_links_to_the_page_of_its_row_in_the_index() -> None:
+    rows = [row.split("|") for row in INDEX.read_text().splitlines() if row.startswith("| ")]
+    pages = {
+        name: (FOLDER / re.findall(r"\(([^)#]+\.md)", row[2])[0]).resolve().relative_to(ROOT)
+        for row in rows[1:]
+        for name in re.findall(r"`([a-z_]+)`", row[3])
+    }
+    assert len(pages) > 15
+    assert {name: page_of(name) for name in pages} == {name: str(page) for name, page in pages.items()}
 
 
 _FINDERS = ("operations/findings.py", "management/upkeep/status.py")

@@ -249,6 +249,9 @@ def test_text_and_json_tell_the_same_findings() -> None:
     assert [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")] == [
         each["text"] for each in told
     ]
+    links = [line.strip() for line in text.splitlines() if line.startswith("  docs/")]
+    assert links == [each["link"] for each in told]
+    assert "docs/incidents/many-dead-letters.md" in links
 
 
 @both

@@ -12,6 +12,7 @@ from ...ledger.stores import LedgerStore
 from ...models import DEAD, Leader
 from ...operations.counts import TO_DECIDE, Count, total
 from ...operations.findings import Finding, findings
+from ...operations.incidents import page_of
 from ...operations.status import Status, look
 from ...operations.text import since, span, table
 from ...operations.workers import leader_words
@@ -39,9 +40,13 @@ def status(store: LedgerStore, _options: Options, _say: Say) -> Report:
         "would_refuse": seen.would_refuse.facts(),
         "pauses": [each.facts() for each in seen.pauses],
         "redrives": [operation_facts(row) for row in seen.redrives],
-        "findings": [{"name": each.name, **each.count.facts(), "text": each.text} for each in found],
+        "findings": [_finding_facts(each) for each in found],
     }
     return Report(facts, [*_lines(seen), *_finding_lines(found)], FINDINGS if found else FINE)
+
+
+def _finding_facts(found: Finding) -> dict[str, object]:
+    return {"name": found.name, **found.count.facts(), "text": found.text, "link": page_of(found.name)}
 
 
 def _missing(store: LedgerStore) -> list[Finding]:
@@ -135,7 +140,8 @@ def _leader_text(seen: Status) -> str:
 def _finding_lines(found: list[Finding]) -> list[str]:
     if not found:
         return ["", "Nothing needs a person."]
-    return ["", "Needs a person:", *(f"- {each.text}" for each in found)]
+    lines = [line for each in found for line in (f"- {each.text}", f"  {page_of(each.name)}")]
+    return ["", "Needs a person:", *lines]
 
 
 def beat_text(seen: Overview) -> str:
