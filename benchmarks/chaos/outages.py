@@ -13,8 +13,9 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from redis import Redis
 
-from benchmarks.chaos.plan import Fault, Strike
+from benchmarks.chaos.plan import OF_A_PAIR, Fault, Strike
 from benchmarks.chaos.servers import KEEPER, OwnServers, rabbitmqctl
+from benchmarks.chaos.standby import Pair
 from example_project.demo.connections import CLIENTS, TERMINATE
 from example_project.servers.process import Server, children, send_signal
 
@@ -45,6 +46,8 @@ class Outages:
                 return _read_only(fault, rest)
             case Strike.BROKER_FULL:
                 return self._fill_broker(fault, rest)
+        if isinstance(pair := self._servers.database, Pair) and fault.strike in OF_A_PAIR:
+            return _strike_pair(pair, fault, rest)
         name, _, what = fault.strike.value.partition(" ")
         server = {
             "database": self._servers.database,
@@ -75,7 +78,18 @@ class Outages:
         return f"let the broker have no memory for {fault.seconds} s"
 
 
-def _away(server: Server, what: str, fault: Fault, rest: Rest) -> str:
+def _strike_pair(pair: Pair, fault: Fault, rest: Rest) -> str:
+    if fault.strike is Strike.STANDBY_KILLED:
+        pair.lose_standby(fault.seconds, rest)
+        return f"killed the standby for {fault.seconds} s"
+    behind = fault.strike is Strike.DATABASE_FAILED_OVER_LATE
+    pair.fail_over(fault.seconds, rest, behind=behind)
+    if behind:
+        return f"killed the primary for good, its standby away for {fault.seconds} s, and promoted that"
+    return f"killed the primary for good, and promoted the standby after {fault.seconds} s"
+
+
+def _away(server: Server | Pair, what: str, fault: Fault, rest: Rest) -> str:
     if what == "frozen":
         family = _family(server.pid)
         for pid in family:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.chaos.plan import PAIRS
+from benchmarks.chaos.standby import Pair
 from example_project.servers import (
     Server,
     Servers,
@@ -24,8 +26,8 @@ from example_project.servers.directories import owned_directory
 from example_project.servers.pgbouncer import start_pgbouncer
 from example_project.servers.process import free_port, spawn
 
-DATABASES = ("postgresql", "mariadb", "sqlite", "pgbouncer")
-BROKERS = ("redis", "rabbitmq")
+DATABASES = ("postgresql", "mariadb", "sqlite", "pgbouncer", "standby", "asynchronous-standby")
+BROKERS = ("redis", "rabbitmq", "quorum")
 #: Where Debian puts the programs of servers.
 SYSTEM = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/lib/rabbitmq/bin"
 #: An account that a read-only server refuses, as it does not refuse root.
@@ -38,7 +40,7 @@ KEEPER = "keeper"
 class OwnServers(Servers):
     """The database (None for SQLite), the broker, and the pooler where there is one."""
 
-    database: Server | None = None
+    database: Server | Pair | None = None
     pooler: Server | None = None
     #: Whom an administrator of the broker is, in the words of rabbitmqctl.
     node: tuple[str, ...] = ()
@@ -53,17 +55,22 @@ def start_servers(database: str, broker: str) -> OwnServers:
     """Start what a run needs, whatever the environment names."""
     with ExitStack() as undo:
         node: tuple[str, ...] = ()
-        if broker == "rabbitmq":
+        if broker != "redis":
+            os.environ["CHAOS_QUEUES"] = broker
             queues, node = start_rabbitmq()
             undo.enter_context(queues)
         else:
             queues = undo.enter_context(start_broker())
-        server = pooler = None
+        server: Server | Pair | None = None
+        pooler = None
         if database == "sqlite":
             home = fresh_directory("chaos")
             url = f"sqlite:///{home / 'chaos.sqlite3'}"
         elif database == "mariadb":
             server = undo.enter_context(start_mariadb())
+            url = server.url
+        elif database in PAIRS:
+            server = undo.enter_context(Pair(synchronous=database == "standby").start())
             url = server.url
         else:
             server = undo.enter_context(start_postgres(durable=False))
