@@ -48,3 +48,10 @@ app.conf.update(
     },
     timezone="UTC",
 )
+if os.environ.get("CHAOS_QUEUES") == "quorum":
+    app.conf.update(
+        task_default_queue_type="quorum",
+        task_default_exchange_type="topic",
+        task_create_missing_queue_type="quorum",
+        task_create_missing_queue_exchange_type="topic",
+    )

@@ -93,7 +93,7 @@ class Faults:
         if act := self._acts.get(fault.strike):
             return act(fault)
         role, _, what = fault.strike.value.partition(" ")
-        if role in {"database", "pooler", "broker"}:
+        if role in {"database", "standby", "pooler", "broker"}:
             return self._outages.strike(fault, self._later.rest)
         place = self._chosen(fault, "web" if role == "web" else role)
         if place is None:

@@ -12,8 +12,9 @@ from redis import Redis
 
 from benchmarks.chaos.asking import Rest, asking
 from benchmarks.chaos.filling import fill
-from benchmarks.chaos.plan import OF_A_BROKERS_DISK, OF_A_DISK, Fault, Strike
+from benchmarks.chaos.plan import OF_A_BROKERS_DISK, OF_A_DISK, OF_A_PAIR, Fault, Strike
 from benchmarks.chaos.servers import KEEPER, OwnServers, rabbitmqctl
+from benchmarks.chaos.standby import Pair
 from example_project.demo.connections import CLIENTS, TERMINATE
 from example_project.servers.process import Server, children, send_signal
 
@@ -39,6 +40,8 @@ class Outages:
                 return _read_only(fault, rest)
             case Strike.BROKER_FULL:
                 return self._fill_memory(fault, rest)
+        if isinstance(pair := self._servers.database, Pair) and fault.strike in OF_A_PAIR:
+            return _strike_pair(pair, fault, rest)
         name, _, what = fault.strike.value.partition(" ")
         server = {
             "database": self._servers.database,
@@ -69,7 +72,18 @@ class Outages:
         return f"let the broker have no memory for {fault.seconds} s"
 
 
-def _away(server: Server, what: str, fault: Fault, rest: Rest) -> str:
+def _strike_pair(pair: Pair, fault: Fault, rest: Rest) -> str:
+    if fault.strike is Strike.STANDBY_KILLED:
+        pair.lose_standby(fault.seconds, rest)
+        return f"killed the standby for {fault.seconds} s"
+    behind = fault.strike is Strike.DATABASE_FAILED_OVER_LATE
+    pair.fail_over(fault.seconds, rest, behind=behind)
+    if behind:
+        return f"killed the primary for good, its standby away for {fault.seconds} s, and promoted that"
+    return f"killed the primary for good, and promoted the standby after {fault.seconds} s"
+
+
+def _away(server: Server | Pair, what: str, fault: Fault, rest: Rest) -> str:
     if what == "frozen":
         family = _family(server.pid)
         for pid in family:

@@ -84,6 +84,9 @@ class Strike(StrEnum):
     DATABASE_READ_ONLY = "database read-only"
     DATABASE_DISK_FULL = "database disk full"
     DATABASE_LOG_FULL = "database disk full of its log"
+    DATABASE_FAILED_OVER = "database failed over"
+    DATABASE_FAILED_OVER_LATE = "database failed over to a standby that was away"
+    STANDBY_KILLED = "standby killed"
     POOLER_KILLED = "pooler killed"
     BROKER_CUT = "broker connections cut"
     BROKER_KILLED = "broker killed"
@@ -117,6 +120,9 @@ WEIGHTS: Mapping[Strike, int] = {
     Strike.BROKER_CUT: 12,
     Strike.DATABASE_FROZEN: 3,
     Strike.BROKER_FROZEN: 3,
+    Strike.DATABASE_FAILED_OVER: 8,
+    Strike.DATABASE_FAILED_OVER_LATE: 6,
+    Strike.STANDBY_KILLED: 6,
 }
 #: What needs a server: SQLite is a file.
 OF_A_SERVER = frozenset(strike for strike in Strike if strike.name.startswith("DATABASE"))
@@ -124,6 +130,9 @@ OF_A_SERVER = frozenset(strike for strike in Strike if strike.name.startswith("D
 OF_A_DISK = frozenset({Strike.DATABASE_DISK_FULL, Strike.DATABASE_LOG_FULL})
 OF_A_BROKERS_DISK = frozenset({Strike.BROKER_DISK_FULL})
 OF_A_CLOCK = frozenset(strike for strike in Strike if strike.name.endswith("_CLOCK"))
+#: Databases that have a standby, and what needs one.
+PAIRS = frozenset({"standby", "asynchronous-standby"})
+OF_A_PAIR = frozenset(strike for strike in Strike if "FAILED_OVER" in strike.name or "STANDBY" in strike.name)
 #: In seconds: how long something stands still that has a lease, and how long a server is away.
 STILL, AWAY = (4.0, 14.0), (1.0, 4.0)
 
@@ -211,6 +220,7 @@ def strikes_of(setting: Setting) -> dict[Strike, int]:
         impossible |= {Strike.DATABASE_LOG_FULL}
     if setting.database != "pgbouncer":
         impossible |= {Strike.POOLER_KILLED}
+    impossible |= OF_A_DISK if setting.database in PAIRS else OF_A_PAIR  # a pair's data lies on no small disk
     return {strike: weight for strike, weight in WEIGHTS.items() if strike not in impossible}
 
 
@@ -256,4 +266,6 @@ def _faults(seed: int, setting: Setting) -> tuple[Fault, ...]:
 
 
 def _is_server(strike: Strike) -> bool:
-    return strike.name.startswith(("DATABASE", "BROKER", "POOLER"))
+    if strike is Strike.DATABASE_FAILED_OVER_LATE:
+        return False  # away for longer than a lease: what commits meanwhile must be worth a loss
+    return strike.name.startswith(("DATABASE", "STANDBY", "BROKER", "POOLER"))

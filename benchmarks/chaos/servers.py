@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.chaos.disks import Disk, NoDisk
+from benchmarks.chaos.plan import PAIRS
+from benchmarks.chaos.standby import Pair
 from example_project.servers import (
     Server,
     Servers,
@@ -25,8 +27,10 @@ from example_project.servers.directories import owned_directory
 from example_project.servers.pgbouncer import start_pgbouncer
 from example_project.servers.process import free_port, spawn
 
-DATABASES = ("postgresql", "mariadb", "sqlite", "pgbouncer")
-BROKERS = ("redis", "rabbitmq")
+DATABASES = ("postgresql", "mariadb", "sqlite", "pgbouncer", "standby", "asynchronous-standby")
+#: Those whose data can lie on a small disk of its own.
+ON_A_DISK = frozenset({"postgresql", "mariadb", "pgbouncer"})
+BROKERS = ("redis", "rabbitmq", "quorum")
 #: Where Debian puts the programs of servers.
 SYSTEM = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/lib/rabbitmq/bin"
 #: An account that a read-only server refuses, as it does not refuse root.
@@ -39,7 +43,7 @@ KEEPER = "keeper"
 class OwnServers(Servers):
     """The database (None for SQLite), the broker, and the pooler where there is one."""
 
-    database: Server | None = None
+    database: Server | Pair | None = None
     pooler: Server | None = None
     #: Whom an administrator of the broker is, in the words of rabbitmqctl.
     node: tuple[str, ...] = ()
@@ -61,19 +65,24 @@ def start_servers(database: str, broker: str) -> OwnServers:
     with ExitStack() as undo:
         node: tuple[str, ...] = ()
         queue_disk = _disk("broker", undo) if broker == "redis" else None
-        disk = _disk("database", undo) if database != "sqlite" else None
+        disk = _disk("database", undo) if database in ON_A_DISK else None
         place = disk.path if disk else None
-        if broker == "rabbitmq":
+        if broker != "redis":
+            os.environ["CHAOS_QUEUES"] = broker
             queues, node = start_rabbitmq()
             undo.enter_context(queues)
         else:
             queues = undo.enter_context(start_broker(queue_disk.path if queue_disk else None))
-        server = pooler = None
+        server: Server | Pair | None = None
+        pooler = None
         if database == "sqlite":
             home = fresh_directory("chaos")
             url = f"sqlite:///{home / 'chaos.sqlite3'}"
         elif database == "mariadb":
             server = undo.enter_context(start_mariadb(place))
+            url = server.url
+        elif database in PAIRS:
+            server = undo.enter_context(Pair(synchronous=database == "standby").start())
             url = server.url
         else:
             server = undo.enter_context(start_postgres(place, durable=False))

