@@ -29,8 +29,14 @@ class Outages:
 
     def strike(self, fault: Fault, rest: Rest) -> str:
         """Do it, for as long as the fault says; what was done."""
+        pair = self._servers.database
         if fault.strike in OF_A_DISK | OF_A_BROKERS_DISK:
             return fill(fault.strike, self._servers, fault.seconds, rest)
+        if isinstance(pair, Pair) and fault.strike in OF_A_PAIR:
+            return _strike_pair(pair, fault, rest)
+        return self._strike_one(fault, rest)
+
+    def _strike_one(self, fault: Fault, rest: Rest) -> str:
         match fault.strike:
             case Strike.DATABASE_CUT:
                 return f"cut {_cut_database()} connections to the database"
@@ -40,8 +46,6 @@ class Outages:
                 return _read_only(fault, rest)
             case Strike.BROKER_FULL:
                 return self._fill_memory(fault, rest)
-        if isinstance(pair := self._servers.database, Pair) and fault.strike in OF_A_PAIR:
-            return _strike_pair(pair, fault, rest)
         name, _, what = fault.strike.value.partition(" ")
         server = {
             "database": self._servers.database,
