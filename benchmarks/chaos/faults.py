@@ -6,7 +6,7 @@ import heapq
 import itertools
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -78,6 +78,8 @@ class Faults:
         self._later = later
         #: Children that were killed, which their worker has not missed yet.
         self._killed: set[int] = set()
+        #: Children that stand still: another one is chosen to do so.
+        self._frozen: set[int] = set()
         self._acts: dict[Strike, Callable[[Fault], str]] = {
             Strike.CHILD_KILLED: self._kill_child,
             Strike.CHILD_FROZEN: self._freeze_child,
@@ -148,7 +150,7 @@ class Faults:
     def _freeze_child(self, fault: Fault) -> str:
         """Let a child stand still that holds a key, until long after its lease where possible."""
         for _ in range(CHANCES):
-            pid, name = self._child(fault)
+            pid, name = self._child(fault, besides=self._frozen)
             if not pid:
                 return ""
             send_signal(pid, signal.SIGSTOP)
@@ -157,15 +159,20 @@ class Faults:
             send_signal(pid, signal.SIGCONT)  # its work has ended meanwhile
             self._later.rest(0.05)
         send_signal(pid, signal.SIGSTOP)
-        self._later.add(fault.seconds, lambda: send_signal(pid, signal.SIGCONT))
+        self._frozen.add(pid)
+        self._later.add(fault.seconds, lambda: self._let_go_on(pid))
         return f"froze child {pid} of {name} for {fault.seconds} s"
 
-    def _child(self, fault: Fault) -> tuple[int, str]:
-        """A child, if possible one that is at work, and its worker's name."""
+    def _let_go_on(self, pid: int) -> None:
+        self._frozen.discard(pid)
+        send_signal(pid, signal.SIGCONT)
+
+    def _child(self, fault: Fault, *, besides: Collection[int] = ()) -> tuple[int, str]:
+        """A child beside these, if possible one that is at work, and its worker's name."""
         if self._worker(fault) is None:
             return 0, ""
         owned = {pid: place.name for place in self._fleet.ready_workers() for pid in place.children()}
-        living = set(owned) - self._killed
+        living = set(owned) - self._killed - set(besides)
         busy = sorted(living & _at_work()) if fault.pick < AT_WORK else []
         pid = pick(fault, busy or sorted(living))
         return (pid, owned[pid]) if pid else (0, "")
