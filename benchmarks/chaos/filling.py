@@ -92,6 +92,7 @@ def _of(servers: OwnServers) -> tuple[Disk, Server]:
     if servers.database_disk is None or servers.database is None:
         msg = "The database has no disk of its own."
         raise LookupError(msg)
+    assert isinstance(servers.database, Server)  # noqa: S101  a pair has no such disk
     return servers.database_disk, servers.database
 
 

@@ -46,8 +46,8 @@ COUNTS = {
     "complete": CountGoal(2, 1),
     "return": CountGoal(2, 2),
     "result": CountGoal(2, 2),
-    "dup-atomic": CountGoal(2, 1, in_all=True),
-    "dup-leased": CountGoal(2, 1, in_all=True),
+    "dup-atomic": CountGoal(1, 1, in_all=True),
+    "dup-leased": CountGoal(1, 1, in_all=True),
     "dup-redelivered-atomic": CountGoal(2, 1, in_all=True),
     "dup-redelivered-leased": CountGoal(2, 1, in_all=True),
 }

@@ -11,6 +11,7 @@ from .. import signals
 from ..conf import settings
 from ..signals import announce
 from ..states import Category, Reason, State
+from . import guesses
 from .reserving import Reserving
 from .reused import reused
 from .rules import Step, Verdict
@@ -63,13 +64,22 @@ class Ledger(Reserving):
                     return following
             grant = self._try(verdict, entry, call, owner)
             if grant is not None:
+                self._learn(call, first, place, is_duplicate=False)
                 return self._claimed(call, owner, grant, verdict)
             if verdict.step not in _TRIES:
                 break
             entry, verdict = self.look(call, owner, place)
         else:
             return Waiting(1.0)
-        return self.refusal(verdict, entry, call)
+        outcome = self.refusal(verdict, entry, call)
+        if isinstance(outcome, Refused):
+            self._learn(call, first, place, is_duplicate=True)
+        return outcome
+
+    def _learn(self, call: Call, first: Step, place: str, *, is_duplicate: bool) -> None:
+        """Expect something of the task's next call, unless this one's key was known before it was tried."""
+        if place and first is Step.INSERT:
+            guesses.learn(place, call.task, is_duplicate=is_duplicate)
 
     def _is_cut_short(self, entry: Entry, verdict: Verdict, call: Call) -> bool:
         """Whether the body of a cancelled run may still be running, which no other may run beside."""

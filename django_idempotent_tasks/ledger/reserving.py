@@ -56,26 +56,32 @@ class Reserving:
         that transaction had committed. With a ``place`` a refusal may be recorded at once. Raises
         :class:`KeyReused` for another payload under the key.
         """
-        deadline = time.monotonic() + LONGEST_HOLD
-        expects_another = bool(place) and guesses.expects_a_duplicate(call.task)
-        may_write = not (expects_another and self.store.may_look_first())
-        while True:
-            outcome = self._reserved(call, wait=wait, sends=sends, place=place, may_write=may_write)
-            if outcome is not None and place:
-                guesses.learn(call.task, is_duplicate=isinstance(outcome, Refused))
-            if outcome is not None:
-                return outcome
-            if may_write and time.monotonic() > deadline:
-                return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
-            if may_write:
+        outcome: Reserved | Refused | Abandoned | None = self.foreseen(call, place, undone=True)
+        deadline = time.monotonic() + LONGEST_HOLD  # not before: nobody is refused a key that was only read
+        while outcome is None:
+            outcome = self._reserved(call, wait=wait, sends=sends, place=place)
+            if outcome is None:
+                if time.monotonic() > deadline:
+                    return Refused(IN_PROGRESS, "", Answer(State.PENDING, Reason.NONE, None), None)
                 time.sleep(HOLD_PACE)
-            may_write = True  # nobody is refused a key that was only read
+        if place:
+            guesses.learn(place, call.task, is_duplicate=isinstance(outcome, Refused))
+        return outcome
+
+    def foreseen(self, call: Call, place: str, *, undone: bool) -> Refused | None:
+        """The refusal of a call of which the calls before it make expect one; None: go the usual way.
+
+        ``undone``: also while the call that has the key has not ended.
+        """
+        if not place or not guesses.expects_a_duplicate(place, call.task):
+            return None
+        return self.store.refuse_at_once(call, place=place, undone=undone)
 
     def _reserved(
-        self, call: Call, *, wait: int, sends: int, place: str, may_write: bool
+        self, call: Call, *, wait: int, sends: int, place: str
     ) -> Reserved | Refused | Abandoned | None:
-        """One try; None where somebody else has the key for a moment, or where a free one was only read."""
-        token = self.store.reserve_new(call, wait=wait, sends=sends) if may_write else None
+        """One try; None where somebody else has the key for a moment."""
+        token = self.store.reserve_new(call, wait=wait, sends=sends)
         if token is None:
             entry, verdict = self._look_to_send(call, place)
             if entry is not None and verdict.step is not Step.REOPEN:

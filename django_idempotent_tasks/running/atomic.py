@@ -57,7 +57,8 @@ class AtomicDelivery(Delivery):
         first = self._first_step()
         for left in reversed(range(TRIES)):
             try:
-                return self._counted(call, owner) or self._transaction(call, owner, first)
+                refusal = self._counted(call, owner) or self._foreseen(call)
+                return refusal or self._transaction(call, owner, first)
             except DatabaseError as error:
                 if self.in_transaction:
                     raise

@@ -106,6 +106,16 @@ class Delivery(ABC):
             return Step.WAIT
         return Step.RESERVED if is_reserved(self.header) else Step.INSERT
 
+    def _foreseen(self, call: Call) -> Refused | None:
+        """The refusal of a call that is expected to be a duplicate, before anything is begun or stored.
+
+        None where the call is none, and where a duplicate that finds work undone waits for it or follows it.
+        """
+        if self._first_step() is not Step.INSERT:
+            return None
+        undone = not (self.policy.follows or self._replays())
+        return self.ledger.foreseen(call, self.place, undone=undone)
+
     def _is_redelivered(self) -> bool:
         return is_redelivered(self.request.delivery_info, self.header)
 
@@ -228,7 +238,7 @@ class Delivery(ABC):
     # -- duplicates --
 
     def _refused(self, call: Call, refused: Refused) -> Any:
-        if self.policy.on_duplicate == "replay" or self._in_canvas():
+        if self._replays():
             if refused.reason == IN_PROGRESS:
                 return self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
             self._record(call, refused)
@@ -250,6 +260,7 @@ class Delivery(ABC):
 
     def _follow(self, call: Call, refused: Refused) -> Refused:
         """Leave the call to the ledger as the follow-up of what runs, or say which call is that already."""
+        call = self._stored(call)
         if call.message is None:  # nothing is stored that could be run later: a copy of the message is
             self._come_back(min(max(refused.opens_in or 0.0, 1.0), LONGEST_REPLAY_WAIT))
         try:
@@ -259,6 +270,10 @@ class Delivery(ABC):
         if isinstance(outcome, Following):
             raise Ignore
         return outcome or self._come_back(1.0)
+
+    def _replays(self) -> bool:
+        """Whether a duplicate gets the outcome of the call that has the key."""
+        return self.policy.on_duplicate == "replay" or self._in_canvas()
 
     def _in_canvas(self) -> bool:
         """Whether a canvas or a callback waits for this call's result, which must be a real value."""

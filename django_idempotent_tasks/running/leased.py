@@ -26,7 +26,6 @@ class LeasedDelivery(Delivery):
         if self.in_transaction and not self.request.is_eager:
             msg = f"{self.task.name} is leased and cannot start inside an open transaction."
             raise OuterTransaction(msg)
-        call = self._stored(call)
         try:
             self.watch.begin()
             outcome = self._claim(call, owner)
@@ -60,13 +59,17 @@ class LeasedDelivery(Delivery):
     def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim, and once more on a new connection; by its owner id a claim recognises its own row."""
         try:
-            return self.ledger.claim(call, owner=owner, first=self._first_step(), place=self.place)
+            foreseen = self._foreseen(call)
+            if foreseen is not None:
+                return foreseen
+            stored, first = self._stored(call), self._first_step()
+            return self.ledger.claim(stored, owner=owner, first=first, place=self.place)
         except DatabaseError:
             if self.in_transaction:
                 raise
             self.ledger.store.connection.close()
         try:
-            return self.ledger.claim(call, owner=owner, first=Step.WAIT)
+            return self.ledger.claim(self._stored(call), owner=owner, first=Step.WAIT)
         except DatabaseError as error:
             self._store_is_down(error)
 
@@ -77,7 +80,7 @@ class LeasedDelivery(Delivery):
         is_polite = isinstance(error, SoftTimeLimitExceeded) and not self.request.is_eager
         try:
             self.ledger.store.connection.close()
-            claim, doubt = self._unsettled(call, owner, is_polite=is_polite)
+            claim, doubt = self._unsettled(self._stored(call), owner, is_polite=is_polite)
         except DatabaseError as problem:
             if is_polite:  # Celery would acknowledge the message, and without a row the work be gone
                 self._store_is_down(problem)

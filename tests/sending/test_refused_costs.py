@@ -85,6 +85,13 @@ def test_only_a_record_that_is_committed_by_itself_waits_for_no_disk(expected: A
     assert list(records()) == [("send", "in_progress")] * 2
 
 
+def test_a_duplicate_in_a_run_of_them_costs_one_statement_in_its_senders_transaction(expected: Any) -> None:
+    with transaction.atomic():
+        IdempotencyKey.objects.exists()  # begins it
+        assert len(told(lambda: expected.delay(7))) == 1
+    assert list(records()) == [("send", "in_progress")]
+
+
 def test_the_record_says_why(post: Post, expected: Any) -> None:
     post.work(expected)
     assert expected.submit((7,)).reason == "already_completed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ..values import Call, Entry
+from ..values import Call, Entry, Refused
 
 
 class Duplicates(ABC):
@@ -32,9 +32,11 @@ class Duplicates(ABC):
         """
 
     @abstractmethod
-    def may_look_first(self) -> bool:
-        """Whether a sender may read a key's row before it writes it.
+    def refuse_at_once(self, call: Call, *, place: str, undone: bool) -> Refused | None:
+        """The refusal of a call that has neither claimed nor reserved anything; may record it in passing.
 
-        Not in an open transaction that would then see nothing of what others commit before the write, or
-        whose write could fail because it has read first.
+        Only where another call of the same task, scope and payload has completed the key within its
+        retention or, with ``undone``, has not ended. None where the call is not surely refused, and where
+        the open transaction must not read before it writes: it would then see nothing of what others commit
+        meanwhile, or its write could fail.
         """

@@ -15,9 +15,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
 from ...conf import settings
-from ...states import State
+from ...states import Reason, State
 from ..rules import COMPLETED, IN_PROGRESS
-from ..values import Call, Claim, Due, Entry, Grant
+from ..values import Answer, Call, Claim, Due, Entry, Grant, Refused
 from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicClaims
@@ -217,13 +217,23 @@ class PostgresStore(
         is_alone = self._commits_itself()
         return self._read_noting(words.READ_REFUSING if is_alone else words.READ_REFUSING_AMONG, call, place)
 
-    def may_look_first(self) -> bool:
-        return True
+    def refuse_at_once(self, call: Call, *, place: str, undone: bool) -> Refused | None:
+        template = words.REFUSE[undone, self._commits_itself()]
+        row = self._row(template, self._refusal_parameters(call, place))
+        if row is None:
+            return None
+        state, reason, holder, result, opens_in = row
+        why = COMPLETED if state == State.SUCCEEDED else IN_PROGRESS
+        answer = Answer(State(state), Reason(reason), result)
+        return Refused(why, holder, answer, None if opens_in is None else float(opens_in), is_noted=True)
 
     def _read_noting(self, template: str, call: Call, place: str) -> Entry | None:
-        told = {"place": place, "completed": COMPLETED, "in_progress": IN_PROGRESS}
-        row = self._row(template, self._call_parameters(call) | told)
+        row = self._row(template, self._refusal_parameters(call, place))
         return None if row is None else replace(to_entry(row[:-1]), is_noted=row[-1])
+
+    def _refusal_parameters(self, call: Call, place: str) -> Parameters:
+        told = {"place": place, "completed": COMPLETED, "in_progress": IN_PROGRESS}
+        return self._call_parameters(call) | told
 
     def sweep(
         self, *, bite: int, republish: int, calm: int = LONGEST, until: datetime | None = None

@@ -133,10 +133,24 @@ _UNDONE = (
 )
 
 
+_REASON = f"CASE WHEN k.state = {State.SUCCEEDED} THEN %(completed)s ELSE %(in_progress)s END"
+
+
+def _surely(refused: str) -> str:
+    """The row of a key from which its state, ``refused``, keeps a call: as :func:`~..rules.decide` says.
+
+    What needs a decision in Python is not in it, nor what is rare.
+    """
+    return f"""k.digest = %(digest)s AND {refused}
+     AND k.task = %(task)s AND k.scope {{same}} %(scope)s
+     AND k.task_id <> %(task_id)s AND k.runner_task_id IS DISTINCT FROM %(task_id)s
+     AND (k.fingerprint = CAST(%(fingerprint)s AS {{uuid}})) IS NOT FALSE
+     AND NOT {claiming.WAS_ANSWERED}"""
+
+
 def _read_noting(refused: str, unflushed: str) -> str:
     """Read the key's row, and write the audit row with the read where the call is surely ``refused``.
 
-    Surely: as :func:`~..rules.decide` says. What needs a decision in Python is not in it, nor what is rare.
     ``unflushed`` is asked only where a row was written: else the transaction may go on to a claim.
     """
     noted = f"EXISTS (SELECT 1 FROM noted WHERE {unflushed})"
@@ -144,13 +158,9 @@ def _read_noting(refused: str, unflushed: str) -> str:
 WITH noted AS (
   INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
   SELECT k.digest, k.scope, %(known_id)s, %(place)s,
-         CASE WHEN k.state = {State.SUCCEEDED} THEN %(completed)s ELSE %(in_progress)s END, {{now}}, {{false}}
+         {_REASON}, {{now}}, {{false}}
     FROM {{key}} k
-   WHERE k.digest = %(digest)s AND {refused}
-     AND k.task = %(task)s AND k.scope {{same}} %(scope)s
-     AND k.task_id <> %(task_id)s AND k.runner_task_id IS DISTINCT FROM %(task_id)s
-     AND (k.fingerprint = CAST(%(fingerprint)s AS {{uuid}})) IS NOT FALSE
-     AND NOT {claiming.WAS_ANSWERED}
+   WHERE {_surely(refused)}
   RETURNING 1)
 {claiming.READ.strip().replace("k.lease_seconds", f"k.lease_seconds, {noted}")}
 """
@@ -160,6 +170,34 @@ READ_NOTING = _read_noting(_DONE, UNFLUSHED)
 # A sender's own transaction, which may hold anything, waits for the disk in any case.
 READ_REFUSING = _read_noting(f"({_DONE} OR {_UNDONE})", UNFLUSHED)
 READ_REFUSING_AMONG = _read_noting(f"({_DONE} OR {_UNDONE})", "true")
+
+
+def _refuse(refused: str, unflushed: str) -> str:
+    """Refuse a call and record that, or find no row; what comes back is all that a refusal tells.
+
+    Most of what a statement costs is to be read and planned by the server: this one is half of the above.
+    """
+    return f"""
+WITH seen AS MATERIALIZED (
+  SELECT k.digest, k.state, k.reason, k.task_id, k.result, {{opens_in}} AS opens_in FROM {{key}} k
+   WHERE {_surely(refused)}
+), noted AS (
+  INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
+  SELECT k.digest, %(scope)s, %(known_id)s, %(place)s, {_REASON}, {{now}}, {{false}}
+    FROM seen k WHERE {unflushed}
+)
+SELECT state, reason, task_id, result, opens_in FROM seen
+"""
+
+
+#: By whether also what is not done is refused, and whether the statement's commit may wait for no disk.
+REFUSE = {
+    (undone, is_alone): _refuse(
+        f"({_DONE} OR {_UNDONE})" if undone else _DONE, UNFLUSHED if is_alone else "true"
+    )
+    for undone in (False, True)
+    for is_alone in (False, True)
+}
 
 #: Claims that may be lost with the server. The log is one sequence: whatever is flushed later, a completion
 #: or anybody's commit, flushes them as well.

@@ -17,7 +17,8 @@ from ...identity.key import Identity
 from ...messages.turns import patterns
 from ...models.fields import MOMENT
 from ...states import Reason, State
-from ..values import Answer, Call, Claim, Entry, Grant
+from ..rules import COMPLETED, IN_PROGRESS, decide
+from ..values import Answer, Call, Claim, Entry, Grant, Refused
 from . import claiming, statements
 from .absent import note_missing_tables
 from .base import LedgerStore
@@ -56,8 +57,14 @@ class SqlStore(LedgerStore):
     def read_refusing(self, call: Call, *, place: str) -> Entry | None:  # noqa: ARG002
         return self.read(call.identity.digest, task_id=call.task_id)
 
-    def may_look_first(self) -> bool:
-        return not is_open(self.connection)
+    def refuse_at_once(self, call: Call, *, place: str, undone: bool) -> Refused | None:  # noqa: ARG002
+        if is_open(self.connection):
+            return None
+        entry = self.read(call.identity.digest, task_id=call.task_id)
+        reason = decide(entry, call, owner="", on_failed="block").reason
+        if entry is None or reason not in ({COMPLETED, IN_PROGRESS} if undone else {COMPLETED}):
+            return None
+        return Refused(reason, entry.task_id, Answer(entry.state, entry.reason, entry.result), entry.opens_in)
 
     def claim_open(
         self, call: Call, *, owner: str, lease: int, seen: Entry, counted: bool = False

@@ -1,4 +1,4 @@
-"""Promises of ``record_duplicate``, ``read_noting``, ``read_refusing``, ``sum_duplicates`` and ``lead``."""
+"""Promises of recording and refusing duplicates, of ``sum_duplicates`` and of ``lead``."""
 # ruff: noqa: S101, PLR2004  promises are asserted, in plain numbers
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from uuid import uuid4
 
 from django.utils import timezone
 
-from ...ledger.rules import COMPLETED, Step, Verdict, decide
+from ...ledger.rules import COMPLETED, IN_PROGRESS, Step, Verdict, decide
 from ...ledger.stores.clock import shifted
-from ...ledger.values import Call, Entry
+from ...ledger.values import Answer, Call, Entry
 from ...models import DuplicateAttempt, Leader
 from ...states import State
 from .bench import LEASE, Bench
@@ -91,8 +91,39 @@ class Duplicates(Bench):
         assert self.columns(call) == row
         return verdict.reason if entry.is_noted else None
 
+    def test_a_call_is_refused_at_once_only_where_the_rules_refuse_it_for_that_reason(self) -> None:
+        refused = [self._refused_at_once(call, undone=True) for call in self._readers()]
+        assert {COMPLETED, IN_PROGRESS} < set(refused)
+
+    def test_a_call_is_refused_at_once_by_what_is_not_done_only_where_that_is_asked_for(self) -> None:
+        refused = [self._refused_at_once(call, undone=False) for call in self._readers()]
+        assert set(refused) == {None, COMPLETED}
+
+    def _refused_at_once(self, call: Call, *, undone: bool) -> str | None:
+        """Why this call was refused at once, whatever the task's ``on_failed``."""
+        records = DuplicateAttempt.objects.using(self.alias)
+        before, row, entry = records.count(), self.columns(call), self.seen(call)
+        refused = self.store().refuse_at_once(call, place="worker", undone=undone)
+        noted = list(
+            records.order_by("id")[before:].values_list("digest", "scope", "task_id", "place", "reason")
+        )
+        assert self.columns(call) == row
+        if refused is None:
+            assert noted == []
+            return None
+        for on_failed in ("rerun", "block"):
+            assert decide(entry, call, owner="", on_failed=on_failed) == Verdict(Step.REFUSE, refused.reason)
+        identity = call.identity
+        told = (identity.digest, identity.scope, call.task_id, "worker", refused.reason)
+        assert noted == ([told] if refused.is_noted else [])
+        assert refused.answer == Answer(entry.state, entry.reason, entry.result)
+        assert refused.holder == entry.task_id
+        assert (refused.opens_in is None) == (entry.opens_in is None)
+        return refused.reason
+
     def test_a_key_without_a_row_is_noted_by_nobody(self) -> None:
         assert self.store().read_noting(self.call(), place="worker") is None
+        assert self.store().refuse_at_once(self.call(), place="worker", undone=True) is None
         assert not DuplicateAttempt.objects.using(self.alias).exists()
 
     def _readers(self) -> list[Call]:

@@ -128,6 +128,35 @@ def test_a_duplicate_costs_two_statements_of_which_the_audit_row_waits_for_no_di
 
 
 @each_mode
+def test_a_duplicate_in_a_run_of_them_costs_one_statement_and_no_transaction(
+    till: Till, postgresql: Counter, kind: Any
+) -> None:
+    task = after_duplicates(till, postgresql, kind)
+    heard = told(lambda: till.deliver(task, 7, id="D"))
+    assert [each.split()[0] for each in heard.statements] == ["WITH"]
+    assert _audits(heard) == [True]
+    assert postgresql.refusals == ["already_completed"] * 3
+
+
+@each_mode
+def test_a_new_key_behind_a_run_of_duplicates_costs_one_statement_more(
+    till: Till, postgresql: Counter, kind: Any
+) -> None:
+    task = after_duplicates(till, postgresql, kind)
+    assert told(lambda: till.deliver(task, 8, id="D")).words[:3] == ["WITH", "INSERT", "INSERT"]
+    assert told(lambda: till.deliver(task, 9, id="E")).words[:2] == ["INSERT", "INSERT"]
+    assert len(postgresql.effects) == 3
+
+
+def after_duplicates(till: Till, shop: Counter, kind: Any) -> Any:
+    """A task after so many duplicates that the next delivery is expected to be one."""
+    task = kind(till, shop, {"ok": 1})
+    for id_ in ("A", "B", "C"):
+        till.deliver(task, 7, id=id_)
+    return task
+
+
+@each_mode
 def test_only_a_first_run_waits_for_the_log(till: Till, postgresql: Counter, kind: Any) -> None:
     if connections["default"].pg_version < 180000:  # type: ignore[attr-defined]  # PostgreSQL's only
         pytest.skip("needs the statistics of PostgreSQL 18")

@@ -103,6 +103,23 @@ def test_a_call_that_waits_to_be_run_keeps_its_key_from_others(till: Till, shop:
     assert (row.state, row.task_id, row.token, row.attempts, row.message) == (7, "A", 1, 1, None)
 
 
+@pytest.mark.parametrize("mode", ["atomic", "leased"])
+def test_in_a_run_of_duplicates_each_kind_of_call_gets_what_it_got_before(
+    till: Till, shop: Counter, mode: str
+) -> None:
+    task = till.seller(shop, mode=mode)
+    for id_ in ("A", "B", "C"):
+        till.deliver(task, 7, id=id_)
+    assert till.deliver(task, 7, id="D").result["task_id"] == "A"
+    assert till.deliver(task, 7).result == {"order": 7}  # the first call, once more
+    till.deliver(task, 7, id="E")
+    assert task.submit((8,), task_id="F").created
+    assert till.deliver(task, 8, id="G").result["reason"] == "in_progress"
+    assert till.deliver(task, 8, id="H", callbacks=[LINK]).is_ignored  # it comes back for the value
+    assert till.deliver(task, 9, id="I").result == {"order": 9}
+    assert (shop.runs, shop.refusals) == (2, [*["already_completed"] * 4, "in_progress"])
+
+
 def test_a_failed_key_is_run_again_for_a_new_call(till: Till, shop: Counter) -> None:
     task = failing(till, shop, ValueError("no"), retention=60)
     till.deliver(task, 7)

@@ -39,10 +39,22 @@ NOTED += [
     }.items()
 ]
 
+AT_ONCE = "a_call_is_refused_at_once_only_where_the_rules_refuse_it_for_that_reason"
+REFUSED_AT_ONCE = [
+    Mutation(f"a call is refused at once for {what}", old, new, AT_ONCE, where="WITH seen AS")
+    for what, (old, new) in {
+        "a key of another task": ("AND k.task = %(task)s ", ""),
+        "a key that has failed": ("(k.state = 1 OR", "(k.state IN (1, 5) OR"),
+        "its own key": ("AND k.task_id <> %(task_id)s ", ""),
+        "another reason than its record says": ("WHEN k.state = 7 THEN", "WHEN k.state = 0 THEN"),
+    }.items()
+]
+
 UNDONE = "a_claim_that_a_crash_may_undo_is_granted_once_like_any_other"
 
 POSTGRESQL = [
     *NOTED,
+    *REFUSED_AT_ONCE,
     Mutation(
         "a claim that waits for no disk is made again",
         "ON CONFLICT (digest) DO NOTHING",
