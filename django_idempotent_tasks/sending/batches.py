@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from celery.local import Proxy
 from celery.utils import uuid
 from django.db import transaction
 
@@ -50,6 +51,7 @@ def submit(
     options: Mapping[str, Any],
 ) -> tuple[UUID, bool]:
     """What ``submit_batch`` does; the id of the batch, and whether this call has begun it."""
+    task = task._get_current_object() if isinstance(task, Proxy) else task  # noqa: SLF001
     policy, through = _reserving(task)
     _check(task, policy, records, chunk_size, options)
     kwargs = dict(options.get("kwargs") or {})

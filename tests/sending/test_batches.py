@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from celery.local import Proxy
 from django.db import transaction
 
 from django_idempotent_tasks import (
@@ -47,6 +48,14 @@ def test_the_same_upload_sent_twice_is_one_batch(desk: Desk, alias: str) -> None
     assert counted(alias) == (1, 5)
     assert len(desk.arrived()) == 5
     assert not DuplicateAttempt.objects.using(alias).exists()
+
+
+def test_a_proxy_of_shared_task_is_as_good_as_its_task(desk: Desk, alias: str) -> None:
+    task = desk.registering()
+    batch = desk.submit(Proxy(lambda: task), texts(23), batch_key="upload-17")
+    assert batch.created
+    assert counted(alias) == (1, 5)
+    assert len(desk.arrived()) == 5
 
 
 def test_without_a_key_the_content_says_which_upload_it_is(desk: Desk, alias: str) -> None:
