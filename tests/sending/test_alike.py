@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +11,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from celery import Task, signals
+from celery import signals
 from django.db import connections, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from kombu.utils import json as wire
 
-from django_idempotent_tasks import ConfigurationError, IdempotentTask, InvalidKey
+from django_idempotent_tasks import ConfigurationError, InvalidKey
 from django_idempotent_tasks.models import IdempotencyKey
+from tests.sending.stamps import app, instrument, receiver, shadow
 from tests.support.post import Post
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
@@ -219,56 +219,6 @@ def test_a_time_for_all_counts_from_each_call(post: Post, passed: list[str]) -> 
     first, second = post.arrived()
     assert first["eta"] < second["eta"]
     assert len(passed) == 2
-
-
-@contextmanager
-def receiver(post: Post) -> Iterator[Any]:
-    def stamped(headers: Any, body: Any, **_more: Any) -> None:
-        headers["trace"] = f"t{body[0][0]}"
-
-    signals.before_task_publish.connect(stamped)
-    try:
-        yield post.task()
-    finally:
-        signals.before_task_publish.disconnect(stamped)
-
-
-@contextmanager
-def instrument(post: Post) -> Iterator[Any]:
-    """As sentry-sdk and others do."""
-    original = Task.apply_async
-
-    @functools.wraps(original)
-    def wrapped(self: Any, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        headers = {**(options.pop("headers", None) or {}), "trace": f"t{args[0]}"}
-        return original(self, args, kwargs, headers=headers, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Task, "apply_async", wrapped)
-        yield post.task()
-
-
-@contextmanager
-def app(post: Post) -> Iterator[Any]:
-    original = post.app.send_task
-
-    def send_task(name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        headers = {**(options.pop("headers", None) or {}), "trace": f"t{args[0]}"}
-        return original(name, args, kwargs, headers=headers, **options)
-
-    post.app.send_task = send_task
-    yield post.task()
-
-
-@contextmanager
-def shadow(post: Post) -> Iterator[Any]:
-    class Named(IdempotentTask[Any, Any]):
-        abstract = True
-
-        def shadow_name(self, args: Any, kwargs: Any, options: Any) -> Any:  # noqa: ARG002
-            return f"t{args[0]}"
-
-    yield post.task(base=Named)
 
 
 @pytest.mark.parametrize("stamps", [receiver, instrument, app, shadow])
