@@ -84,16 +84,26 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Empty the memory broker: all apps of a process share it, and a sweeper leaves a full queue alone.
+    """Begin as a new process does: what one remembers would change what another test sends and counts.
 
-    Close the connections that the relay has forgotten, as a child forgets its parent's: here they are this
-    process's own, and thousands of tests leave some open.
+    All apps of a process share the memory broker, and a sweeper leaves a full queue alone. A relay that has
+    met a broker that is away sends nothing for seconds, and shadow mode rests as long; where duplicates are
+    expected, a call costs another statement; a pause is known for seconds longer than its row is there.
     """
     memory.Channel.queues.clear()
-    relay: Any = import_module("django_idempotent_tasks.messages.relay")
+    _remembered("ledger.guesses")._seen.clear()
+    _remembered("ledger.pauses")._known.pauses = []
+    _remembered("running.shadow")._rests_until = 0.0
+    relay = _remembered("messages.relay")
+    relay.relay.forget()
+    # A forked child leaves its parent's connections open; here they are this process's own.
     for line in chain.from_iterable(relay._of_the_parent):
         relay.collapse(line[1])
     relay._of_the_parent.clear()
+
+
+def _remembered(module: str) -> Any:
+    return import_module(f"django_idempotent_tasks.{module}")
 
 
 def _mark_of(path: Path) -> str | None:
