@@ -28,8 +28,10 @@ AS_ROOT = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may make network namespaces"
 )
 #: Two hosts, whose holders it names; then it stands still.
+#: A shell that starts the tests in the background has SIGINT ignored in all that it starts.
 HOLDS = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from benchmarks.hosts.network import hosts, isolate
 isolate()
 with hosts(2) as there:
