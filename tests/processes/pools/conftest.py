@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from django_idempotent_tasks.states import State
 from tests.processes.pools.house import House
 from tests.sample import tasks
 from tests.support.brokers.control import LISTENING
+from tests.support.waiting import eventually
 from tests.support.workers.site import Site
 from tests.support.workers.sites import key, site  # noqa: F401  the same surroundings
 
@@ -45,6 +47,7 @@ def _house(request: pytest.FixtureRequest, site: Site, _orphans: dict[str, str])
     arguments = ("--pool", pool, "--concurrency", str(POOLS[pool]), "-Q", f"celery,{pool}")
     worker = site.worker(pool, *arguments, "--include", "tests.processes.pools.house", **SETTINGS).start()
     yield House(pool, site, worker, _orphans[pool])
+    site.broker.clear()
     site.settle()
     worker.terminate()
     assert worker.wait() == 0, "a warm shutdown ends the worker and its sweeper"
@@ -55,4 +58,14 @@ def _house(request: pytest.FixtureRequest, site: Site, _orphans: dict[str, str])
 def house(_house: House) -> Iterator[House]:
     """A living worker of the pool."""
     yield _house
-    _house.site.settle()
+    place = _house.site
+
+    def has_no_orphan() -> bool:
+        """Whether the worker has done the orphan of its pool, whose body may begin at any moment."""
+        place.journal.open_all()
+        row = place.rows.find(_house.orphan)
+        return row is None or row.state == State.SUCCEEDED
+
+    eventually(has_no_orphan, "the orphan is done", within=30)
+    place.broker.clear()  # the orphans of other pools wait in queues that no worker takes from now
+    place.settle()
