@@ -20,8 +20,6 @@ class House:
     pool: str
     site: Site
     worker: Worker
-    #: A key whose first owner, another worker, was killed inside its body.
-    orphan: str
 
     @property
     def runs_several(self) -> bool:

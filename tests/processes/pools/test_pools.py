@@ -8,22 +8,32 @@ import pytest
 
 from django_idempotent_tasks.messages.relay import relay
 from django_idempotent_tasks.states import State
+from tests.processes.pools.conftest import POOLS, SETTINGS
 from tests.processes.pools.house import House, backends
 from tests.sample import atomic, endings, tasks
 from tests.sample.reserving import ordering
 from tests.support.brokers.control import revoke
 from tests.support.results import result_of
 from tests.support.waiting import eventually
+from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
 
 
-def test_what_a_killed_worker_held_is_taken_over_and_done_once(house: House) -> None:
-    site, key = house.site, house.orphan
-    second = site.journal.started(key, attempt=2)
-    assert second["previous_attempt_died"] is True
-    site.journal.open(f"{key}.2")
-    row = site.rows.wait_for(key, State.SUCCEEDED)
+@pytest.mark.parametrize("pool", POOLS)
+def test_what_a_killed_worker_held_is_taken_over_and_done_once(site: Site, key: str, pool: str) -> None:
+    if pool == "gevent":
+        pytest.importorskip("gevent")
+    queue = f"victims-{pool}"
+    with site.running("victim", "--pool", "threads", "--concurrency", "1", "-Q", queue, **SETTINGS):
+        site.send(tasks.skipping, key, gated=True, options={"queue": queue})
+        site.journal.started(key)
+    site.broker.clear()  # it took its message with it
+    with site.running("heir", "--pool", pool, "--concurrency", "1", "-Q", queue, **SETTINGS):
+        second = site.journal.started(key, attempt=2)
+        assert second["previous_attempt_died"] is True
+        site.journal.open(f"{key}.2")
+        row = site.rows.wait_for(key, State.SUCCEEDED)
     assert (row.attempts, row.crashes, row.token) == (2, 1, second["token"])
     assert [effect.attempt for effect in site.rows.effects(key)] == [2]
 
