@@ -99,8 +99,14 @@ def test_a_clock_is_set_wrong_while_its_process_runs_and_only_the_wall_clock(tmp
 def test_a_program_that_ended_by_itself_is_noted_with_the_last_error_of_its_log(
     end: str, reason: str
 ) -> None:
-    log = f"[CRITICAL] Unrecoverable error: it\nTraceback (most recent call last):\n  x()\n{end}\n\n"
-    assert reason_of(log).endswith(reason)
-    assert bool(reason_of(log)) is bool(reason)
-    if reason:
-        assert reason_of(log).startswith(end)
+    began = "[2026-01-01 00:00:00,001: CRITICAL/MainProcess] Unrecoverable error: it\n"
+    fatal = f"{began}Traceback (most recent call last):\n  x()\n{end}\n\n"
+    of_a_child = (
+        "[2026-01-01 00:00:00,002: ERROR/ForkPoolWorker-1] Task t raised unexpected\nValueError: a task's\n"
+    )
+    for log in (fatal, of_a_child + fatal, fatal + of_a_child):
+        said = reason_of(log)
+        assert said.endswith(reason)
+        assert bool(said) is bool(reason)
+        if reason:
+            assert said.startswith(end)
