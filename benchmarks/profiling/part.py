@@ -18,7 +18,7 @@ from django.core.management import call_command
 import django_idempotent_tasks
 from benchmarks.figures.part import Report, machine_line
 from benchmarks.figures.table import figure, render
-from benchmarks.handler.handler import HANDLERS, Bench, Handler
+from benchmarks.handler.handler import HANDLERS, IN_A_ROW, Bench, Handler
 from benchmarks.machine.celery import app
 from benchmarks.machine.machine import load, machine_now
 from benchmarks.profiling.metrics import metrics_table
@@ -42,7 +42,7 @@ TAKEN_APART = ("atomic", "complete")
 FUNCTIONS = 14
 #: On a busy machine the second tells more about Python; the server's part is in the first alone.
 CLOCKS = {"by the clock": perf_counter_ns, "of this process's processor time": thread_time_ns}
-WARM_UP = 20
+WARM_UP = 7
 
 NOTES = """\
 Medians of each step in microseconds, without the steps inside it; the timers themselves cost a few.
@@ -86,13 +86,14 @@ def _timed(shown: list[Handler], calls: int, clock: Callable[[], int]) -> dict[s
     taken: dict[str, Calls] = defaultdict(list)
     with timing(stopwatch, [app.tasks[name] for name in {handler.task for handler in shown}]):
         bench = Bench(around=lambda tracer: stopwatch.timed(tracer, CELERY))
-        for number in range(WARM_UP + calls):
+        for number in range(WARM_UP + calls // IN_A_ROW):
             for handler in shown if number % 2 else reversed(shown):
-                stopwatch.take()
-                bench.call(handler)
-                if number >= WARM_UP:
+                bench.lead_in(handler)
+                for _ in range(IN_A_ROW):
+                    stopwatch.take()
+                    bench.call(handler)
                     taken[handler.label].append(dict(stopwatch.take()))
-    return taken
+    return {label: each[WARM_UP * IN_A_ROW :] for label, each in taken.items()}
 
 
 def _medians(calls: Calls) -> dict[str, float]:
