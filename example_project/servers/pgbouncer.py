@@ -41,6 +41,7 @@ KEEPALIVES = """\
 tcp_keepidle = 8
 tcp_keepintvl = 3
 tcp_keepcnt = 3
+tcp_user_timeout = 17000
 """
 
 
