@@ -15,6 +15,7 @@ from pathlib import Path
 
 import django
 
+from benchmarks.chaos.links import leave
 from benchmarks.chaos.servers import BROKERS, DATABASES, start_servers
 from benchmarks.figures.part import Report
 from benchmarks.hosts.network import LeftOut
@@ -109,7 +110,7 @@ def main() -> int:
 
 def _servers(options: argparse.Namespace, undo: ExitStack) -> Servers:
     if options.part == "chaos":
-        return start_servers(options.database, options.broker)
+        return start_servers(options.database, options.broker, leave())
     if options.part == "hosts":
         return start_far_servers()
     slow = _slow_disk(options.disk, undo) if options.disk else None

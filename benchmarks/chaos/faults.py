@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from typing import TypeVar
 
 from celery import Celery
-from django.db import Error as DatabaseError
 from django.db import connection
 
+from benchmarks.chaos.cuts import Cuts
 from benchmarks.chaos.fleet import TELLING, Fleet, Place, signal_group, worker_words
+from benchmarks.chaos.later import Later
 from benchmarks.chaos.outages import Outages
-from benchmarks.chaos.plan import OF_A_CLOCK, Fault, Strike
+from benchmarks.chaos.plan import OF_A_CLOCK, OF_A_HOST, Fault, Strike
+from benchmarks.chaos.victims import at_work, pick
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.models import IdempotencyKey
-from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.sweep import sweep_once
 from example_project.demo.programs import Program
 from example_project.servers.process import send_signal
 
-Item = TypeVar("Item")
 #: Seconds that a strike waits for a worker to strike at.
 PATIENCE = 20.0
 #: Of the strikes at children, those that choose one that is at work.
@@ -38,36 +33,6 @@ AHEAD = (6, 60)
 WRONG = 300
 
 
-class Later:
-    """What is to be done at a later moment, such as letting a frozen process go on."""
-
-    def __init__(self) -> None:
-        self._acts: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
-
-    def add(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something after so many seconds."""
-        heapq.heappush(self._acts, (time.monotonic() + seconds, next(self._numbers), act))
-
-    @property
-    def waits(self) -> bool:
-        """Whether something is still to be done."""
-        return bool(self._acts)
-
-    def do(self) -> None:
-        """Do what is due."""
-        due = time.monotonic()
-        while self._acts and self._acts[0][0] <= due:
-            heapq.heappop(self._acts)[2]()
-
-    def rest(self, seconds: float) -> None:
-        """Wait, and do meanwhile what becomes due."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.do()
-            time.sleep(0.02)
-
-
 class Faults:
     """Strikes as a plan says."""
 
@@ -76,6 +41,7 @@ class Faults:
         self._outages = outages
         self._app = app
         self._later = later
+        self.cuts = Cuts(fleet, later)
         #: Children that were killed, which their worker has not missed yet.
         self._killed: set[int] = set()
         #: Children that stand still: another one is chosen to do so.
@@ -94,6 +60,8 @@ class Faults:
         """Do it; what was done, nothing where there was nobody to strike at."""
         if act := self._acts.get(fault.strike):
             return act(fault)
+        if fault.strike in OF_A_HOST:
+            return self.cuts.strike(fault)
         role, _, what = fault.strike.value.partition(" ")
         if role in {"database", "standby", "pooler", "broker"}:
             return self._outages.strike(fault, self._later.rest)
@@ -154,7 +122,7 @@ class Faults:
             if not pid:
                 return ""
             send_signal(pid, signal.SIGSTOP)
-            if connection.vendor == "sqlite" or pid in _at_work():  # SQLite may be locked by that child
+            if connection.vendor == "sqlite" or pid in at_work():  # SQLite may be locked by that child
                 break
             send_signal(pid, signal.SIGCONT)  # its work has ended meanwhile
             self._later.rest(0.05)
@@ -173,7 +141,7 @@ class Faults:
             return 0, ""
         owned = {pid: place.name for place in self._fleet.ready_workers() for pid in place.children()}
         living = set(owned) - self._killed - set(besides)
-        busy = sorted(living & _at_work()) if fault.pick < AT_WORK else []
+        busy = sorted(living & at_work()) if fault.pick < AT_WORK else []
         pid = pick(fault, busy or sorted(living))
         return (pid, owned[pid]) if pid else (0, "")
 
@@ -229,19 +197,3 @@ class Faults:
         with shifted(ahead):
             swept = sweep_once(self._app, get_store())
         return f"swept {swept} keys by a clock that is {ahead} s ahead"
-
-
-def pick(fault: Fault, victims: Sequence[Item]) -> Item | None:
-    """The victim that the fault's number chooses."""
-    return victims[int(fault.pick * len(victims))] if victims else None
-
-
-def _at_work() -> set[int]:
-    """The processes that hold a key now."""
-    with suppress(DatabaseError):
-        running = IdempotencyKey.objects.filter(state=State.RUNNING)
-        owners = list(running.values_list("owner", flat=True))
-        # The owner of a key is <worker instance>:<process>:<claim>.
-        return {int(owner.split(":")[1]) for owner in owners if owner}
-    connection.close()
-    return set()

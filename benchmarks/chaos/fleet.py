@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.chaos.links import Links
 from benchmarks.chaos.reasons import reason_of
 from benchmarks.machine.clock import Clocks
 from example_project.demo.programs import Program, stop_all, wait_until
@@ -69,6 +70,8 @@ class Fleet:
     hung: list[Path] = field(default_factory=list)
     #: A clock for each place, where clocks can be set.
     clocks: Clocks | None = None
+    #: The hosts of the places that have one of their own.
+    links: Links = field(default_factory=Links)
 
     def add(self, role: str, words: Sequence[str], *, number: int = 1, ends: bool = False) -> None:
         """Make so many places for one role, numbered where there are several."""
@@ -90,8 +93,9 @@ class Fleet:
         """Start the next program of a place."""
         place.begun += 1
         clock = self.clocks.environment(place.name) if self.clocks else {}
-        name = f"{place.name}-{place.begun}"
-        place.program = Program(name, place.words, self.logs, {**TELLING, **clock})
+        name, words = f"{place.name}-{place.begun}", self.links.words(place.name, place.words)
+        environment = {**TELLING, **clock, **self.links.environment(place.name)}
+        place.program = Program(name, words, self.logs, environment)
         return place.program
 
     def begin_all(self) -> None:
@@ -108,6 +112,16 @@ class Fleet:
         """End a program with all its processes, as the loss of its host does, and start the next one."""
         if place.program is not None:
             place.program.kill()
+        self.begin(place)
+
+    def lose(self, place: Place) -> None:
+        """End all that runs on a place's host, also what was asked to end, and start the next on another."""
+        for program, _until in self.ending:
+            if program.name.rpartition("-")[0] == place.name:
+                program.kill()
+        if place.program is not None:
+            place.program.kill()
+        self.links.lose(place.name)
         self.begin(place)
 
     def ask_to_end(self, program: Program, how: signal.Signals = signal.SIGTERM) -> None:

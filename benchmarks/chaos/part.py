@@ -18,6 +18,7 @@ from benchmarks.chaos.app import app
 from benchmarks.chaos.broken import BROKEN
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.levels import Levels
+from benchmarks.chaos.links import Links
 from benchmarks.chaos.page import page_of
 from benchmarks.chaos.plan import Plan, Setting, Strike, make_plan
 from benchmarks.chaos.possible import impossible, told, unchosen
@@ -33,6 +34,8 @@ from example_project.servers import Servers
 from example_project.servers.process import free_port
 
 WORKERS, SENDERS, BEATS = 3, 2, 2
+#: The workers that have a host of their own, where one can be made: one stays beside the servers.
+APART = ("worker2", "worker3")
 #: Seconds in which all workers of the first fleet have to be ready.
 START = 120.0
 QUICK = (1_000, 40)
@@ -44,8 +47,16 @@ def run(options: argparse.Namespace, servers: Servers, logs: Path) -> Report:
         raise BrokenBenchmark("A chaos run starts servers of its own.")
     if options.broken:
         os.environ[BROKEN] = options.broken
-    clocks = _clocks(logs)
-    setting, left_out = _possible(setting_of(options), servers, clocks)
+    setting = setting_of(options)
+    links = Links(servers.alone, servers.environment)
+    fleet = _fleet(setting, logs, links)
+    with links:
+        links.make([place.name for place in fleet.of("worker") if place.name in APART])
+        return _run(options, setting, servers, fleet)
+
+
+def _run(options: argparse.Namespace, setting: Setting, servers: OwnServers, fleet: Fleet) -> Report:
+    setting, left_out = _possible(setting, servers, fleet)
     levels, began = Levels(), time.monotonic()
     call_command("migrate", verbosity=0, run_syncdb=True)
     if setting.database == "sqlite":
@@ -54,12 +65,12 @@ def run(options: argparse.Namespace, servers: Servers, logs: Path) -> Report:
         connection.settings_dict["OPTIONS"]["timeout"] = 1
     for sentence in told(left_out):
         print(sentence, flush=True)
-    fleet = _fleet(setting, logs, clocks)
     outcomes: list[Outcome] = []
     try:
         while not outcomes or time.monotonic() - began < options.minutes * 60:
             plan = make_plan(options.seed + len(outcomes), setting)
             outcomes.append(_round(plan, servers, fleet, levels, began))
+            outcomes[-1].left_out = left_out
             if not outcomes[-1].verdict.holds:
                 break
     finally:
@@ -79,11 +90,9 @@ def setting_of(options: argparse.Namespace) -> Setting:
     return Setting(calls, faults, options.database, options.broker, unchosen(chosen))
 
 
-def _possible(
-    setting: Setting, servers: OwnServers, clocks: Clocks | None
-) -> tuple[Setting, dict[Strike, str]]:
+def _possible(setting: Setting, servers: OwnServers, fleet: Fleet) -> tuple[Setting, dict[Strike, str]]:
     """The setting without what this machine does not allow, and what that is."""
-    left_out = impossible(setting, servers, clocks)
+    left_out = impossible(setting, servers, fleet.clocks, fleet.links)
     return replace(setting, without=(*setting.without, *left_out)), left_out
 
 
@@ -94,9 +103,9 @@ def _clocks(logs: Path) -> Clocks | None:
     return None
 
 
-def _fleet(setting: Setting, logs: Path, clocks: Clocks | None) -> Fleet:
+def _fleet(setting: Setting, logs: Path, links: Links) -> Fleet:
     """Workers, beats, a sweeper and a web server, which are there for all rounds."""
-    fleet = Fleet(logs, clocks=clocks)
+    fleet = Fleet(logs, clocks=_clocks(logs), links=links)
     fleet.add_workers(1 if setting.database == "sqlite" else WORKERS)
     if os.environ.get(BROKEN) != "sweeper":
         fleet.add("sweeper", ["django", "idem", "sweep"])

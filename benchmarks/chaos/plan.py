@@ -77,6 +77,9 @@ class Strike(StrEnum):
     BEAT_CLOCK = "beat clock set wrong"
     SWEEPER_CLOCK = "sweeper clock set wrong"
     WEB_CLOCK = "web server clock set wrong"
+    HOST_CUT = "host cut off"
+    HOST_CUT_FOR_GOOD = "host cut off for good"
+    HOST_NARROWED = "host behind a narrow link"
     DATABASE_CUT = "database connections cut"
     DATABASE_KILLED = "database killed"
     DATABASE_FROZEN = "database frozen"
@@ -116,6 +119,9 @@ WEIGHTS: Mapping[Strike, int] = {
     Strike.CLOCK_AHEAD: 8,
     Strike.WORKER_CLOCK: 8,
     Strike.BEAT_CLOCK: 4,
+    Strike.HOST_CUT: 8,
+    Strike.HOST_CUT_FOR_GOOD: 5,
+    Strike.HOST_NARROWED: 4,
     Strike.DATABASE_CUT: 14,
     Strike.BROKER_CUT: 12,
     Strike.DATABASE_FROZEN: 3,
@@ -130,11 +136,14 @@ OF_A_SERVER = frozenset(strike for strike in Strike if strike.name.startswith("D
 OF_A_DISK = frozenset({Strike.DATABASE_DISK_FULL, Strike.DATABASE_LOG_FULL})
 OF_A_BROKERS_DISK = frozenset({Strike.BROKER_DISK_FULL})
 OF_A_CLOCK = frozenset(strike for strike in Strike if strike.name.endswith("_CLOCK"))
+#: What needs hosts whose links can be cut.
+OF_A_HOST = frozenset(strike for strike in Strike if strike.name.startswith("HOST"))
 #: Databases that have a standby, and what needs one.
 PAIRS = frozenset({"standby", "asynchronous-standby"})
 OF_A_PAIR = frozenset(strike for strike in Strike if "FAILED_OVER" in strike.name or "STANDBY" in strike.name)
-#: In seconds: how long something stands still that has a lease, and how long a server is away.
-STILL, AWAY = (4.0, 14.0), (1.0, 4.0)
+#: In seconds: how long something stands still that has a lease, how long a server is away, and how long a
+#: host that comes back: longer than a lease, and often than the bound of an atomic claim.
+STILL, AWAY, APART = (4.0, 14.0), (1.0, 4.0), (6.0, 24.0)
 
 
 @dataclass(frozen=True)
@@ -214,8 +223,8 @@ def make_plan(seed: int, setting: Setting) -> Plan:
 def strikes_of(setting: Setting) -> dict[Strike, int]:
     """The strikes that this database and this broker can be dealt, with their weights."""
     impossible = {strike for strike in Strike if strike.value in setting.without}
-    if setting.database == "sqlite":
-        impossible |= OF_A_SERVER
+    if setting.database == "sqlite":  # its file is on one host
+        impossible |= OF_A_SERVER | OF_A_HOST
     if setting.database == "mariadb":  # its log has its place from the start
         impossible |= {Strike.DATABASE_LOG_FULL}
     if setting.database != "pgbouncer":
@@ -259,13 +268,16 @@ def _faults(seed: int, setting: Setting) -> tuple[Fault, ...]:
             strike,
             at=round((number + rng.random()) / (len(strikes) + 1), 5),
             pick=rng.random(),
-            seconds=round(rng.uniform(*(AWAY if _is_server(strike) else STILL)), 2),
+            seconds=round(rng.uniform(*_span_of(strike)), 2),
         )
         for number, strike in enumerate(strikes)
     )
 
 
-def _is_server(strike: Strike) -> bool:
+def _span_of(strike: Strike) -> tuple[float, float]:
+    """Between how many seconds a fault lasts."""
+    if strike is Strike.HOST_CUT:
+        return APART
     if strike is Strike.DATABASE_FAILED_OVER_LATE:
-        return False  # away for longer than a lease: what commits meanwhile must be worth a loss
-    return strike.name.startswith(("DATABASE", "STANDBY", "BROKER", "POOLER"))
+        return STILL  # away for longer than a lease: what commits meanwhile must be worth a loss
+    return AWAY if strike.name.startswith(("DATABASE", "STANDBY", "BROKER", "POOLER")) else STILL

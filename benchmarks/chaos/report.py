@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.plan import Kind
+from benchmarks.chaos.possible import told
 from benchmarks.chaos.run import Outcome
 from benchmarks.chaos.verdict import DONE, DOUBLED, LOST, ODD
 from benchmarks.figures.table import figure, render
@@ -20,6 +21,10 @@ def text_of(outcome: Outcome, levels: Levels, *, detailed: bool = True) -> str:
     parts = [_head(outcome), _kinds(outcome), _strikes(outcome)]
     if detailed:
         parts += [_processor(levels), _levels(levels)]
+    if outcome.cuts:
+        parts.append("\n".join(["Hosts that were cut off:", *(f"  {each}" for each in outcome.cuts)]))
+    if outcome.left_out:
+        parts.append("\n".join(told(outcome.left_out)))
     if outcome.notes:
         parts.append("\n".join(["Unusual:", *(f"  {note}" for note in outcome.notes)]))
     return "\n\n".join([*parts, verdict_of(outcome)])
@@ -35,7 +40,8 @@ def verdict_of(outcome: Outcome) -> str:
         if len(found) > SHOWN:
             lines.append(f"{what}: and {len(found) - SHOWN} more")
     odd = f", odd: {len(verdict.odd)}" if verdict.odd else ""
-    return "\n".join([*lines, f"lost: {len(verdict.lost)}, doubled: {len(verdict.doubled)}{odd}"])
+    without = f"; left out here: {', '.join(outcome.left_out)}" if outcome.left_out else ""
+    return "\n".join([*lines, f"lost: {len(verdict.lost)}, doubled: {len(verdict.doubled)}{odd}{without}"])
 
 
 def _head(outcome: Outcome) -> str:

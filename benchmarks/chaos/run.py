@@ -12,11 +12,12 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from benchmarks.chaos import checker
-from benchmarks.chaos.faults import Faults, Later
+from benchmarks.chaos.faults import Faults
 from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.later import Later
 from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.outages import Outages
-from benchmarks.chaos.plan import Fault, Kind, Plan
+from benchmarks.chaos.plan import Fault, Kind, Plan, Strike
 from benchmarks.chaos.servers import OwnServers
 from benchmarks.chaos.verdict import Verdict, judge
 
@@ -51,6 +52,10 @@ class Outcome:
     notes: list[str]
     seconds: float
     left_in_broker: int
+    #: What became of what hosts held that were cut off.
+    cuts: list[str] = field(default_factory=list)
+    #: The kinds of faults that this machine does not allow, each with the reason.
+    left_out: dict[Strike, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,6 +70,7 @@ class Run:
     say: Callable[[str], None]
     struck: list[Struck] = field(default_factory=list)
     _later: Later = field(default_factory=Later)
+    _cuts: list[str] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
     _progress: float = 0.0
     _looked: float = 0.0
@@ -73,6 +79,7 @@ class Run:
     def carry_out(self) -> Outcome:
         """Do everything, and judge."""
         faults = Faults(self.fleet, Outages(self.servers), self.app, self._later)
+        self._cuts = faults.cuts.told
         for fault in self.plan.faults:
             self._go_on_until(lambda: self._progress >= fault.at, STALLED)  # noqa: B023  done at once
             self._strike(faults, fault)
@@ -89,7 +96,8 @@ class Run:
         self._go_on_until(self._is_quiet, SETTLING)
         verdict = judge(self.plan, checker.read(self.plan.prefix))
         seconds = time.monotonic() - self._began
-        return Outcome(self.plan, verdict, self.struck, self.fleet.notes, seconds, self._left())
+        notes = self.fleet.notes
+        return Outcome(self.plan, verdict, self.struck, notes, seconds, self._left(), self._cuts)
 
     def _strike(self, faults: Faults, fault: Fault) -> None:
         at, progress = time.monotonic() - self._began, self._progress

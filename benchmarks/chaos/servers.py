@@ -7,14 +7,18 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.chaos.disks import Disk, NoDisk
 from benchmarks.chaos.plan import PAIRS
 from benchmarks.chaos.standby import Pair
+from benchmarks.hosts.network import CENTRE, EVERY_HOST
+from benchmarks.hosts.servers import LOOPBACK, let_hosts_in
 from example_project.servers import (
     Server,
     Servers,
@@ -28,13 +32,13 @@ from example_project.servers.pgbouncer import start_pgbouncer
 from example_project.servers.process import free_port, spawn
 
 DATABASES = ("postgresql", "mariadb", "sqlite", "pgbouncer", "standby", "asynchronous-standby")
-#: Those whose data can lie on a small disk of its own.
-ON_A_DISK = frozenset({"postgresql", "mariadb", "pgbouncer"})
 BROKERS = ("redis", "rabbitmq", "quorum")
 #: Where Debian puts the programs of servers.
 SYSTEM = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/lib/rabbitmq/bin"
 #: An account that a read-only server refuses, as it does not refuse root.
 ACCOUNT, NAME = "chaos", "chaos"
+#: Where Erlang's nodes ask for each other, and the seconds between two signs of life of RabbitMQ's clients.
+EPMD, HEARTBEAT = 4369, 10
 #: One that may still write, and makes the server read-only.
 KEEPER = "keeper"
 
@@ -47,12 +51,16 @@ class OwnServers(Servers):
     pooler: Server | None = None
     #: Whom an administrator of the broker is, in the words of rabbitmqctl.
     node: tuple[str, ...] = ()
+    #: What tells nodes of RabbitMQ where they are, where it is the run's own.
+    names: Server | None = None
     #: What the servers' data lies on, where it can be filled.
     database_disk: Disk | None = None
     broker_disk: Disk | None = None
+    #: Why no other host can reach them; empty where hosts of the run's own can.
+    alone: str = "these servers listen on this host alone"
 
     def stop(self) -> None:
-        for server in (self.pooler, self.broker, self.database):
+        for server in (self.pooler, self.broker, self.database, self.names):
             if server is not None:
                 server.stop()
         for disk in (self.database_disk, self.broker_disk):
@@ -60,38 +68,49 @@ class OwnServers(Servers):
                 disk.remove()
 
 
-def start_servers(database: str, broker: str) -> OwnServers:
-    """Start what a run needs, whatever the environment names."""
+def start_servers(database: str, broker: str, alone: str) -> OwnServers:
+    """Start what a run needs, whatever the environment names.
+
+    Hosts of the run's own reach them too, unless ``alone`` says why there are none.
+    """
+    addresses = (LOOPBACK,) if alone else (LOOPBACK, CENTRE)
     with ExitStack() as undo:
-        node: tuple[str, ...] = ()
-        queue_disk = _disk("broker", undo) if broker == "redis" else None
-        disk = _disk("database", undo) if database in ON_A_DISK else None
-        place = disk.path if disk else None
-        if broker != "redis":
-            os.environ["CHAOS_QUEUES"] = broker
-            queues, node = start_rabbitmq()
-            undo.enter_context(queues)
-        else:
-            queues = undo.enter_context(start_broker(queue_disk.path if queue_disk else None))
-        server: Server | Pair | None = None
-        pooler = None
-        if database == "sqlite":
-            home = fresh_directory("chaos")
-            url = f"sqlite:///{home / 'chaos.sqlite3'}"
-        elif database == "mariadb":
-            server = undo.enter_context(start_mariadb(place))
-            url = server.url
-        elif database in PAIRS:
-            server = undo.enter_context(Pair(synchronous=database == "standby").start())
-            url = server.url
-        else:
-            server = undo.enter_context(start_postgres(place, durable=False))
-            url = server.url
-        if database == "pgbouncer":
-            pooler = undo.enter_context(start_pgbouncer(url, pool_size=20))
-            url = pooler.url
+        parts = {**_broker(broker, addresses, undo), **_database(database, addresses, undo)}
         undo.pop_all()
-    return OwnServers(url, queues.url, None, queues, server, pooler, node, disk, queue_disk)
+    return OwnServers(postgres=None, alone=alone, **parts)
+
+
+def _broker(broker: str, addresses: Sequence[str], undo: ExitStack) -> dict[str, Any]:
+    if broker == "redis":
+        disk = _disk("broker", undo)
+        server = undo.enter_context(start_broker(disk.path if disk else None, addresses=addresses))
+        return {"broker_url": server.url, "broker": server, "broker_disk": disk}
+    os.environ["CHAOS_QUEUES"] = broker
+    names = undo.enter_context(start_epmd()) if CENTRE in addresses else None
+    server, node = start_rabbitmq(addresses)
+    undo.enter_context(server)
+    return {"broker_url": server.url, "broker": server, "node": node, "names": names}
+
+
+def _database(database: str, addresses: Sequence[str], undo: ExitStack) -> dict[str, Any]:
+    if database == "sqlite":
+        return {"database_url": f"sqlite:///{fresh_directory('chaos') / 'chaos.sqlite3'}"}
+    if database in PAIRS:
+        pair = undo.enter_context(Pair(synchronous=database == "standby", addresses=addresses).start())
+        return {"database_url": pair.url, "database": pair}
+    disk = _disk("database", undo)
+    place = disk.path if disk else None
+    if database == "mariadb":
+        server = undo.enter_context(start_mariadb(place, addresses))
+        return {"database_url": server.url, "database": server, "database_disk": disk}
+    server = undo.enter_context(start_postgres(place, durable=False, addresses=addresses))
+    if CENTRE in addresses:
+        let_hosts_in(server)
+    found = {"database_url": server.url, "database": server, "database_disk": disk}
+    if database == "pgbouncer":
+        pooler = undo.enter_context(start_pgbouncer(server.url, pool_size=20, addresses=addresses))
+        found |= {"database_url": pooler.url, "pooler": pooler}
+    return found
 
 
 def _disk(name: str, undo: ExitStack) -> Disk | None:
@@ -101,8 +120,11 @@ def _disk(name: str, undo: ExitStack) -> Disk | None:
     return None
 
 
-def start_mariadb(directory: Path | None = None) -> Server:
-    """Start an empty MariaDB with a database and an account of a run's own, in the directory if given."""
+def start_mariadb(directory: Path | None = None, addresses: Sequence[str] = (LOOPBACK,)) -> Server:
+    """Start an empty MariaDB with a database and an account of a run's own, in the directory if given.
+
+    It asks a silent client for a sign of life as docs/explanation/failures.md wants it.
+    """
     program = _program("mariadbd", "apt-get install mariadb-server")
     home = fresh_directory("mariadb", directory)
     try:
@@ -112,15 +134,22 @@ def start_mariadb(directory: Path | None = None) -> Server:
         sql = home / "init.sql"
         sql.write_text(
             f"CREATE DATABASE IF NOT EXISTS {NAME} CHARACTER SET utf8mb4;\n"
-            f"CREATE USER IF NOT EXISTS {ACCOUNT}@'127.0.0.1';\n"
-            f"GRANT ALL ON {NAME}.* TO {ACCOUNT}@'127.0.0.1';\n"
-            f"CREATE USER IF NOT EXISTS {KEEPER}@'127.0.0.1';\n"
-            f"GRANT ALL ON *.* TO {KEEPER}@'127.0.0.1';\n"
+            + "".join(
+                f"CREATE USER IF NOT EXISTS {account};\nGRANT ALL ON {where}.* TO {account};\n"
+                for account, where in (
+                    (f"{ACCOUNT}@'{LOOPBACK}'", NAME),
+                    (f"{ACCOUNT}@'{EVERY_HOST}'", NAME),
+                    (f"{KEEPER}@'{LOOPBACK}'", "*"),
+                )
+            )
         )
         sql.chmod(0o644)
         settings = {
             "datadir": data,
-            "bind-address": "127.0.0.1",
+            "bind-address": ",".join(addresses),
+            "tcp-keepalive-time": 8,
+            "tcp-keepalive-interval": 3,
+            "tcp-keepalive-probes": 3,
             "port": port,
             "socket": home / "data" / "socket",
             "pid-file": home / "data" / "pid",
@@ -148,7 +177,14 @@ def _make_mariadb(words: list[str], data: Path) -> None:
         raise ServerUnavailable(f"mariadb-install-db failed:\n{said.decode(errors='replace')}")
 
 
-def start_rabbitmq() -> tuple[Server, tuple[str, ...]]:
+def start_epmd() -> Server:
+    """Start what a node of RabbitMQ starts otherwise, and leaves behind, in a network that is to end."""
+    program = _program("epmd", "apt-get install rabbitmq-server")
+    home = fresh_directory("epmd")
+    return Server("", [program], home=home, ready=partial(_listens, EPMD), halt_signal=signal.SIGTERM).start()
+
+
+def start_rabbitmq(addresses: Sequence[str] = (LOOPBACK,)) -> tuple[Server, tuple[str, ...]]:
     """Start an empty RabbitMQ node, and say how rabbitmqctl reaches it."""
     program = _program("rabbitmq-server", "apt-get install rabbitmq-server", first="/usr/lib/rabbitmq/bin")
     home = fresh_directory("rabbitmq")
@@ -156,7 +192,7 @@ def start_rabbitmq() -> tuple[Server, tuple[str, ...]]:
         data, port, distribution = owned_directory(home / "data"), free_port(), free_port()
         node, cookie = f"chaos{os.getpid()}@localhost", os.urandom(12).hex()
         settings = home / "rabbitmq.conf"
-        settings.write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
+        settings.write_text(_rabbitmq_settings(addresses, port))
         settings.chmod(0o644)
         variables = {
             "HOME": data,
@@ -184,6 +220,14 @@ def start_rabbitmq() -> tuple[Server, tuple[str, ...]]:
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise
+
+
+def _rabbitmq_settings(addresses: Sequence[str], port: int) -> str:
+    """What the node reads; a client that is silent for twice the heartbeat is gone."""
+    listeners = [f"listeners.tcp.{number} = {each}:{port}" for number, each in enumerate(addresses, 1)]
+    if len(addresses) > 1:
+        listeners += ["loopback_users = none", f"heartbeat = {HEARTBEAT}"]
+    return "\n".join([*listeners, ""])
 
 
 def rabbitmqctl(node: tuple[str, ...], *words: str) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import psycopg
 
+from benchmarks.hosts.servers import LOOPBACK, let_hosts_in
 from example_project.servers import Server, ServerUnavailable, fresh_directory, start_postgres
 from example_project.servers.directories import owned_directory
 from example_project.servers.postgres import binaries_for, server_on
@@ -36,14 +37,17 @@ class Pair:
     """A primary and its standby. ``synchronous``: a commit has its answer when both have it."""
 
     synchronous: bool
+    addresses: Sequence[str] = (LOOPBACK,)
     primary: Server = field(init=False)
     standby: Server = field(init=False)
     _ports: tuple[int, int] = field(init=False)
 
     def start(self) -> Self:
         """Start both."""
-        self.primary = start_postgres(durable=False)
+        self.primary = start_postgres(durable=False, addresses=self.addresses)
         try:
+            if len(self.addresses) > 1:
+                let_hosts_in(self.primary)
             self._ports = port_of(self.primary), free_port()
             self._add_standby(self._ports[1], time.sleep)
         except BaseException:
@@ -108,7 +112,7 @@ class Pair:
         self.stop()
 
     def _add_standby(self, port: int, rest: Rest) -> None:
-        self.standby = copy_of(self.primary, port, rest).start()
+        self.standby = copy_of(self.primary, port, rest, self.addresses).start()
         if self.synchronous:
             ask(self.primary, f"ALTER SYSTEM SET synchronous_standby_names = {NAME}")
             ask(self.primary, "SELECT pg_reload_conf()")
@@ -134,7 +138,7 @@ def wait_until(holds: Callable[[], object], rest: Rest, otherwise: str) -> None:
         rest(0.1)
 
 
-def copy_of(primary: Server, port: int, rest: Rest) -> Server:
+def copy_of(primary: Server, port: int, rest: Rest, addresses: Sequence[str]) -> Server:
     """A server on a copy of the primary's data, which is its standby once it is started."""
     home = fresh_directory("standby")
     try:
@@ -145,7 +149,7 @@ def copy_of(primary: Server, port: int, rest: Rest) -> Server:
         _copy([str(binaries / "pg_basebackup"), *words], data, rest)
         with (data / "postgresql.auto.conf").open("a") as settings:
             settings.write("wal_retrieve_retry_interval = 200\n")
-        return server_on(binaries, data, port, durable=False)
+        return server_on(binaries, data, port, addresses=addresses, durable=False)
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise

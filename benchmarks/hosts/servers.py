@@ -6,10 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from redis import Redis
-
 from benchmarks.hosts.network import CENTRE, NETWORK, isolate
-from example_project.servers import Servers, start_broker, start_postgres
+from example_project.servers import Server, Servers, start_broker, start_postgres
 
 LOOPBACK = "127.0.0.1"
 #: Where a host's own loopback has the two, at a distance.
@@ -52,12 +50,14 @@ def start_far_servers() -> FarServers:
     isolate()
     with ExitStack() as undo:
         postgres = undo.enter_context(start_postgres(durable=True, addresses=(LOOPBACK, CENTRE)))
-        with (postgres.log.parent / "data" / "pg_hba.conf").open("a") as file:
-            file.write(f"host all all {NETWORK} trust\n")
-        postgres.restart()
-        broker = undo.enter_context(start_broker())
-        with Redis.from_url(broker.url) as client:
-            client.config_set("protected-mode", "no")
-            client.config_set("bind", f"{LOOPBACK} {CENTRE}")
+        let_hosts_in(postgres)
+        broker = undo.enter_context(start_broker(addresses=(LOOPBACK, CENTRE)))
         undo.pop_all()
     return FarServers(postgres.url, broker.url, postgres, broker)
+
+
+def let_hosts_in(postgres: Server) -> None:
+    """Let a server, and every copy of its data, take connections of the hosts' network."""
+    with (postgres.log.parent / "data" / "pg_hba.conf").open("a") as file:
+        file.write(f"host all all {NETWORK} trust\n")
+    postgres.restart()

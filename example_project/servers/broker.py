@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import signal
 import socket
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +25,13 @@ MISSING = (
 )
 
 
-def start_broker(directory: Path | None = None, *, persistent: bool = True) -> Server:
+def start_broker(
+    directory: Path | None = None, *, persistent: bool = True, addresses: Sequence[str] = ("127.0.0.1",)
+) -> Server:
     """Start an empty Valkey server in a new directory inside the given one (or the temporary one).
 
-    ``persistent`` keeps an append-only file, written to disk once a second, as a broker should.
+    ``persistent`` keeps an append-only file, written to disk once a second, as a broker should;
+    ``addresses`` are those that it listens on: anybody who reaches one may do anything.
     """
     home = fresh_directory("broker", directory)
     try:
@@ -36,7 +40,7 @@ def start_broker(directory: Path | None = None, *, persistent: bool = True) -> S
         port = free_port()
         server = Server(
             f"redis://127.0.0.1:{port}/0",
-            _command(binary, data, port, persistent=persistent),
+            _command(binary, data, port, addresses, persistent=persistent),
             home=home,
             ready=partial(_answers, port),
             halt_signal=signal.SIGTERM,
@@ -66,9 +70,9 @@ def _system_binary() -> Path:
     raise ServerUnavailable(MISSING)
 
 
-def _command(binary: Path, data: Path, port: int, *, persistent: bool) -> list[str]:
+def _command(binary: Path, data: Path, port: int, addresses: Sequence[str], *, persistent: bool) -> list[str]:
     settings = {
-        "bind": "127.0.0.1",
+        "protected-mode": "yes" if len(addresses) == 1 else "no",
         "port": str(port),
         "dir": str(data),
         "save": "",
@@ -77,7 +81,8 @@ def _command(binary: Path, data: Path, port: int, *, persistent: bool) -> list[s
         # A full broker must refuse a message aloud; every other policy drops messages silently.
         "maxmemory-policy": "noeviction",
     }
-    return [str(binary), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+    words = (word for name, value in settings.items() for word in (f"--{name}", value))
+    return [str(binary), "--bind", *addresses, *words]
 
 
 def _answers(port: int, _pid: int) -> bool:

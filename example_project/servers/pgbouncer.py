@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -23,7 +24,7 @@ CONFIGURATION = """
 * = host={host} port={port} user={user}{password}
 
 [pgbouncer]
-listen_addr = 127.0.0.1
+listen_addr = {addresses}
 listen_port = {listen_port}
 unix_socket_dir =
 auth_type = any
@@ -35,21 +36,34 @@ server_round_robin = 1
 log_pooler_errors = 1
 """
 
+#: For clients on other hosts: a silent one is asked for a sign of life, as docs/explanation/failures.md says.
+KEEPALIVES = """\
+tcp_keepidle = 8
+tcp_keepintvl = 3
+tcp_keepcnt = 3
+tcp_user_timeout = 17000
+"""
+
 
 def find_pgbouncer() -> str | None:
     """The program's path, if it is installed."""
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM}")
 
 
-def start_pgbouncer(url: str, *, pool_size: int = POOL_SIZE) -> Server:
-    """Start one in front of the server of ``url``, which reaches the same database through it."""
+def start_pgbouncer(
+    url: str, *, pool_size: int = POOL_SIZE, addresses: Sequence[str] = ("127.0.0.1",)
+) -> Server:
+    """Start one in front of the server of ``url``, which reaches the same database through it.
+
+    It listens on these addresses.
+    """
     program, port = find_pgbouncer(), free_port()
     if program is None:
         message = "No PgBouncer found: apt-get install pgbouncer"
         raise ServerUnavailable(message)
     home = fresh_directory("pgbouncer")
     settings = home / "pgbouncer.ini"
-    settings.write_text(_configuration(url, port, pool_size))
+    settings.write_text(_configuration(url, port, pool_size, addresses))
     settings.chmod(0o644)  # in a directory that only the servers' account and we may enter
     return Server(
         behind(url, port),
@@ -67,17 +81,19 @@ def behind(url: str, port: int) -> str:
     return urlunsplit(parts._replace(netloc=f"{account}@127.0.0.1:{port}"))
 
 
-def _configuration(url: str, port: int, pool_size: int) -> str:
+def _configuration(url: str, port: int, pool_size: int, addresses: Sequence[str]) -> str:
     parts = urlsplit(url)
     password = unquote(parts.password or "")
-    return CONFIGURATION.format(
+    words = CONFIGURATION.format(
         host=parts.hostname,
         port=parts.port or 5432,
         user=unquote(parts.username or ""),
         password=f" password={password}" if password else "",
         listen_port=port,
         pool_size=pool_size,
+        addresses=",".join(addresses),
     )
+    return words if len(addresses) == 1 else words + KEEPALIVES
 
 
 def _listens(port: int) -> bool:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers.control import LISTENING
+from tests.support.network.far import far_server, way
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
 from tests.support.workers.sites import _clean, key, own_site, pair, site
 
-__all__ = ["_clean", "key", "own_site", "pair", "site"]
+__all__ = ["_clean", "far_server", "key", "own_site", "pair", "site", "way"]
 
 
 @pytest.fixture(scope="package")

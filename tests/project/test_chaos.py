@@ -11,9 +11,11 @@ from django.db import connection
 from django.utils import timezone
 
 from benchmarks.chaos import checker
+from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.models import Change, Charge, Effect, Seen, Sent
 from benchmarks.chaos.plan import (
     CHUNK,
+    OF_A_HOST,
     PERIOD,
     RECORDS,
     Call,
@@ -24,12 +26,17 @@ from benchmarks.chaos.plan import (
     make_plan,
     strikes_of,
 )
+from benchmarks.chaos.report import text_of
+from benchmarks.chaos.run import Outcome
 from benchmarks.chaos.servers import DATABASES
 from benchmarks.chaos.verdict import CHARGED, DONE, Verdict, judge, parts_of
+from benchmarks.chaos.victims import held_by, not_taken
 from django_idempotent_tasks.models import Batch, BatchState, FollowUp, IdempotencyKey
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Reason, State
 
 SETTING = Setting(calls=40, faults=90)
+#: Seconds of a lease in a chaos run: its settings cannot be read here.
+LEASE = 4
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MODELS = (Effect, Charge, Change, Seen, Sent)
 
@@ -58,6 +65,50 @@ def test_only_what_has_a_server_can_lose_it() -> None:
     assert Strike.DATABASE_FAILED_OVER not in strikes_of(Setting())
     assert Strike.DATABASE_FAILED_OVER in strikes_of(Setting(database="standby"))
     assert not any(strike.name.startswith("DATABASE") for strike in strikes_of(Setting(database="sqlite")))
+
+
+def test_each_seed_cuts_hosts_off_for_longer_than_a_lease_and_some_for_good_but_not_those_of_sqlite() -> None:
+    for seed in range(20):
+        faults = make_plan(seed, Setting(10_000, 220)).faults
+        assert {fault.strike for fault in faults} >= OF_A_HOST
+        assert min(fault.seconds for fault in faults if fault.strike is Strike.HOST_CUT) > LEASE
+    assert not OF_A_HOST & strikes_of(Setting(database="sqlite")).keys()
+
+
+def test_the_report_and_its_last_line_say_which_kinds_of_faults_were_left_out_and_why() -> None:
+    verdict = Verdict((), (), (), ())
+    outcome = Outcome(make_plan(1, SETTING), verdict, [], [], 1.0, 0)
+    assert text_of(outcome, Levels()).endswith("\nlost: 0, doubled: 0")
+    outcome.left_out = {Strike.HOST_CUT: "nobody may", Strike.WORKER_CLOCK: "there is none"}
+    text = text_of(outcome, Levels())
+    assert text.endswith("\nlost: 0, doubled: 0; left out here: host cut off, worker clock set wrong")
+    assert "\nleft out, since nobody may: host cut off\n" in text
+
+
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [
+        ({}, 1),
+        ({"state": State.RETRY, "reason": Reason.OWNER_DIED, "token": 2, "owner": None}, 1),
+        ({"token": 2, "owner": "other:8:x"}, 0),
+        ({"state": State.SUCCEEDED}, 0),
+        ({"state": State.RETRY, "reason": Reason.OWNER_DIED, "token": 2, "digest": uuid4()}, 0),
+    ],
+    ids=["held still", "free", "claimed by others", "ended", "another key is free"],
+)
+@pytest.mark.django_db
+def test_a_key_of_a_host_counts_as_taken_over_once_others_have_claimed_it_or_it_has_ended(
+    now: dict[str, object], left: int
+) -> None:
+    call = Call(1, Kind.COMPLETED, "held", 0, 0, 0)
+    _key(call)
+    keys = IdempotencyKey.objects.filter(key_text=_text(call))
+    keys.update(state=State.RUNNING, owner="this:7:x")
+    assert held_by({8}) == {}
+    held = held_by({7})
+    assert list(held.values()) == [1]
+    keys.update(**now)
+    assert not_taken(held) == left
 
 
 @pytest.fixture

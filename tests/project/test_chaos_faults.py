@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.disks import Disk, NoDisk
-from benchmarks.chaos.plan import OF_A_CLOCK, OF_A_DISK, Setting, Strike, strikes_of
-from benchmarks.chaos.possible import COMPILER, MOUNT, impossible, told, unchosen
+from benchmarks.chaos.links import Links
+from benchmarks.chaos.plan import OF_A_CLOCK, OF_A_DISK, OF_A_HOST, Setting, Strike, strikes_of
+from benchmarks.chaos.possible import COMPILER, LINK, MOUNT, RULE, impossible, told, unchosen
 from benchmarks.chaos.reasons import CELERYS, reason_of
 from benchmarks.chaos.servers import OwnServers
 from benchmarks.machine.clock import Clocks
@@ -28,18 +29,27 @@ for _ in sys.stdin:
 
 
 def test_what_the_machine_does_not_allow_is_left_out_and_said() -> None:
-    left_out = impossible(Setting(), BARE, None)
-    assert set(left_out) == {*OF_A_DISK, *OF_A_CLOCK, Strike.BROKER_DISK_FULL}
+    left_out = impossible(Setting(), BARE, None, Links("nobody may"))
+    assert set(left_out) == {*OF_A_DISK, *OF_A_CLOCK, *OF_A_HOST, Strike.BROKER_DISK_FULL}
     sentences = list(told(left_out))
-    assert len(sentences) == 2
+    assert len(sentences) == 3
+    assert any(f"{LINK} (nobody may)" in each and Strike.HOST_CUT in each for each in sentences)
     assert any(MOUNT in each and Strike.DATABASE_DISK_FULL in each for each in sentences)
     assert any(COMPILER in each and Strike.WORKER_CLOCK in each for each in sentences)
     assert not strikes_of(Setting(without=tuple(left_out))).keys() & left_out.keys()
 
 
 def test_what_a_setting_cannot_be_dealt_is_not_told_of() -> None:
-    left_out = impossible(Setting(database="sqlite", broker="rabbitmq"), BARE, None)
+    left_out = impossible(Setting(database="sqlite", broker="rabbitmq"), BARE, None, Links())
     assert set(left_out) == OF_A_CLOCK
+
+
+def test_a_link_that_cannot_be_narrowed_can_be_cut_all_the_same() -> None:
+    links = Links("")
+    links.stiff = "no program 'tc'"
+    left_out = impossible(Setting(database="mariadb"), BARE, None, links)
+    assert left_out[Strike.HOST_NARROWED] == f"{RULE} (no program 'tc')"
+    assert Strike.HOST_CUT not in left_out
 
 
 def test_only_the_chosen_faults_strike_and_an_unknown_name_is_refused() -> None:

@@ -63,13 +63,13 @@ OPEN = f"""
 
 #: The lock on the key's row: nobody takes it over meanwhile. Who has taken it over waits here for the record
 #: that the owner before has written and not committed, and from then on that one writes no other.
-OWNER = f"SELECT k.digest FROM {{key}} k WHERE {statements.OWNED} {{locked}}"
+OWNER = f"SELECT k.digest FROM {{key}} k WHERE {statements.OWNED} AND {{bounded}} {{locked}}"
 HOLD = f"UPDATE {{chunk}} SET token = %(token)s WHERE digest = ({OWNER}) RETURNING {_COLUMNS}"
 
 KEEP_OUTCOMES = f"""
 UPDATE {{chunk}} SET outcomes = %(outcomes)s
  WHERE digest = %(digest)s AND token = %(token)s
-   AND state IN ({ChunkState.OPEN}, {ChunkState.NEEDS_ATTENTION})
+   AND state IN ({ChunkState.OPEN}, {ChunkState.NEEDS_ATTENTION}) AND {{bounded}}
 """
 
 _FAILURE = ("place", "category", "attempt", "at", "error", "description", "signature", "value")

@@ -10,8 +10,12 @@ from contextlib import contextmanager, suppress
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-#: As a text without parameters this is one message to the server.
-BEGIN = "BEGIN; SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 2000"
+#: As a text without parameters this is one message to the server. Who says nothing for so long between a
+#: statement and its COMMIT has vanished, or stands still: else it would hold a sweep's rows, or the lead.
+BEGIN = (
+    "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 15000;"
+    " SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 2000"
+)
 
 _IDLE = 0  # of libpq's PGTransactionStatusType
 

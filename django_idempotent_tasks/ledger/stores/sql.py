@@ -108,15 +108,19 @@ class SqlStore(LedgerStore):
         return None if row is None else Answer(State(row[0]), Reason(row[1]), row[2])
 
     def progress(self, claim: Claim, *, text: str) -> bool:
-        return self._settle(statements.PROGRESS, claim, progress=text)
+        return self._settle(self._bounded_in_a_transaction(statements.PROGRESS), claim, progress=text)
 
     def complete(
         self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
     ) -> bool:
-        kept = max(retention, window)
+        template, kept = self._bounded_in_a_transaction(statements.COMPLETE), max(retention, window)
         return self._settle(
-            statements.COMPLETE, claim, result=result, reason=int(reason), retention=retention, kept=kept
+            template, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
+
+    def _bounded_in_a_transaction(self, template: str) -> str:
+        """An UPDATE of the owner's row; one that commits by itself leaves nothing open."""
+        return f"{template}{statements.BOUNDED}" if is_open(self.connection) else template
 
     def sent(self, digests: Sequence[UUID], *, token: int, retention: int) -> int:
         listed = {f"digest_{number}": self.dialect.uuid(digest) for number, digest in enumerate(digests)}

@@ -22,6 +22,10 @@ UPDATE {{key}} SET reason = %(reason)s, result = %(result)s, message = NULL, in_
  WHERE {OWNED}
 """
 
+#: What a completion and a progress report end with where their COMMIT is a message of its own: a host that
+#: vanishes before it does not hold the row for long.
+BOUNDED = " AND {bounded}"
+
 #: An owner that gives its claim back stays named: its parent may know that nobody stopped the worker.
 RETRY = f"""
 UPDATE {{key}} SET reason = %(reason)s, message = NULLIF(COALESCE(%(message)s, message), ''),

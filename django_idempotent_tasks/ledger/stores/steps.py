@@ -10,7 +10,7 @@ from .sql import SqlStore
 KEEP = f"""
 INSERT INTO {{step}} (digest, generation, name, token, attempt, started_at, finished_at, value)
 SELECT k.digest, k.generation, %(name)s, k.token, k.attempts, {{elapsed_ago}}, {{now}}, %(value)s
-  FROM {{key}} k WHERE {statements.OWNED} {{locked}}
+  FROM {{key}} k WHERE {statements.OWNED} AND {{bounded}} {{locked}}
 """
 
 VALUES = "SELECT name, value FROM {step} WHERE digest = %(digest)s AND generation = %(generation)s"

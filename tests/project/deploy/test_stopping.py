@@ -50,6 +50,7 @@ def test_the_pooler_is_in_transaction_mode_and_notices_a_host_that_vanishes() ->
     assert told["pool_mode"] == "transaction"
     idle, wait, times = (int(told[f"tcp_keep{name}"]) for name in ("idle", "intvl", "cnt"))
     assert idle + wait * times <= 20
+    assert 0 < int(told["tcp_user_timeout"]) <= 20_000  # no keepalive is sent while an answer is under way
 
 
 def test_the_broker_keeps_its_messages_and_evicts_none() -> None:
