@@ -256,6 +256,7 @@ class PostgresStore(
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})
         options.pop("pool", None)
+        options.pop("prepare_threshold", None)  # its limits are told as one text of several statements
         options["connect_timeout"] = 2
         options["application_name"] = "idempotent-tasks"
 
