@@ -73,7 +73,8 @@ UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767),
 RETURNING token, generation, attempts, crashes, reason
 """
 
-WAS_ANSWERED = "EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest AND p.task_id = %(task_id)s)"
+#: By the digest that the statement names, not by the row's: PostgreSQL plans that as a look of its own.
+WAS_ANSWERED = "EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = %(digest)s AND p.task_id = %(task_id)s)"
 READ = f"""
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
        k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {{now}}, {{opens_in}},

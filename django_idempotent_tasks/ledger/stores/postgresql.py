@@ -67,14 +67,14 @@ class PostgresDialect(Dialect):
 
     def now(self) -> str:
         offset = clock.offset()
-        shift = f" + make_interval(secs => {offset})" if offset else ""
+        shift = f" + {words.seconds_of(str(offset))}" if offset else ""
         return f"(statement_timestamp(){shift})"
 
     def after(self, seconds: str) -> str:
-        return f"{self.now()} + make_interval(secs => {seconds})"
+        return f"{self.now()} + {words.seconds_of(seconds)}"
 
     def later(self, column: str, seconds: str) -> str:
-        return f"{column} + make_interval(secs => {seconds})"
+        return f"{column} + {words.seconds_of(seconds)}"
 
     def until(self, column: str) -> str:
         return f"extract(epoch FROM {column} - {self.now()})"
@@ -150,9 +150,9 @@ class PostgresStore(
         taken = taken_by(self.connection)
         if taken.is_used_up:
             return self._reserve_slowly(parameters, locked=False)
-        token, unheld, alone = self._one(words.RESERVE_NEW, parameters)
-        taken.count += unheld
-        return self._reserve_slowly(parameters, locked=True) if unheld and not alone else token
+        token, way = self._one(words.RESERVE_NEW, parameters)
+        taken.count += way != words.HELD
+        return self._reserve_slowly(parameters, locked=True) if way == words.AMONG_MANY else token
 
     def _reserve_slowly(self, parameters: Parameters, *, locked: bool) -> int | None:
         """Wait for a moment for a key that somebody may hold without a lock, behind a savepoint."""
@@ -229,7 +229,7 @@ class PostgresStore(
 
     def _read_noting(self, template: str, call: Call, place: str) -> Entry | None:
         row = self._row(template, self._refusal_parameters(call, place))
-        return None if row is None else replace(to_entry(row[:-1]), is_noted=row[-1])
+        return None if row is None else replace(to_entry(row[:-2]), is_noted=row[-1])
 
     def _refusal_parameters(self, call: Call, place: str) -> Parameters:
         told = {"place": place, "completed": COMPLETED, "in_progress": IN_PROGRESS}
@@ -256,6 +256,7 @@ class PostgresStore(
     def shorten_timeouts(self, connection: BaseDatabaseWrapper) -> None:
         options = connection.settings_dict.setdefault("OPTIONS", {})
         options.pop("pool", None)
+        options.pop("prepare_threshold", None)  # its limits are told as one text of several statements
         options["connect_timeout"] = 2
         options["application_name"] = "idempotent-tasks"
 

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from ..values import Wanted
 from . import claiming, locks
 from .many_sql import ANSWERED, SENDS_FAILED, WAITING, Many, in_order
-from .postgresql_statements import LOCKED, SHARE_MANY
+from .postgresql_statements import LOCKED, SHARE_MANY, seconds_of
 from .reading import Parameters, to_digest
 
 #: The columns of the calls, and their types.
@@ -35,7 +35,7 @@ _ARRAYS = ", ".join(f"%({name})s::text::{kind}[]" for name, kind in _GIVEN.items
 _ROW = re.sub(
     r"%\((\w+)\)s",
     r"given.\1",
-    claiming.RESERVED.replace("{after[wait]}", "{now} + make_interval(secs => given.wait)"),
+    claiming.RESERVED.replace("{after[wait]}", f"{{now}} + {seconds_of('given.wait')}"),
 )
 
 

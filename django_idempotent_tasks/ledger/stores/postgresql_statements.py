@@ -24,11 +24,19 @@ def by_name(template: str) -> str:
     return _STATE.sub(r"\1\2 + 0 \3", template) if _NAMED.search(template) else template
 
 
+def seconds_of(number: str) -> str:
+    """So many seconds, for a statement that is planned anew each time.
+
+    Most of what a statement costs is that. ``make_interval`` would add a sixth to a claim, for its defaults.
+    """
+    return f"({number}) * interval '1 second'"
+
+
 # The call that was accepted and the one that had taken it over are both answered later.
 _REPLACE = """
 WITH old AS (
   SELECT digest, task_id, runner_task_id, generation, state, reason, result, fingerprint,
-         finished_at + make_interval(secs => %(window)s) AS due_at
+         finished_at + %(window)s * interval '1 second' AS due_at
     FROM {key} WHERE FINISHED
 ), past AS (
   INSERT INTO {answered} (digest, task_id, generation, state, reason, result, due_at)
@@ -61,8 +69,8 @@ RESERVE_FINISHED_UNLOCKED = _replace(claiming.RESERVED_ANEW, lock="FOR UPDATE SK
 
 # The lock is taken in the inner query with SKIP LOCKED: a row that a completion holds is passed over.
 RENEW = f"""
-UPDATE {{key}} k SET open_at = {{now}} + make_interval(secs => k.lease_seconds),
-       due_at = {{now}} + make_interval(secs => k.lease_seconds)
+UPDATE {{key}} k SET open_at = {{now}} + {seconds_of("k.lease_seconds")},
+       due_at = {{now}} + {seconds_of("k.lease_seconds")}
   FROM (SELECT h.digest
           FROM unnest(%(digests)s::uuid[], %(tokens)s::integer[], %(owners)s::text[])
                AS held(digest, token, owner)
@@ -137,15 +145,32 @@ _REASON = f"CASE WHEN k.state = {State.SUCCEEDED} THEN %(completed)s ELSE %(in_p
 
 
 def _surely(refused: str) -> str:
-    """The row of a key from which its state, ``refused``, keeps a call: as :func:`~..rules.decide` says.
+    """Whether the state of a key, ``refused``, keeps a call from it: as :func:`~..rules.decide` says.
 
-    What needs a decision in Python is not in it, nor what is rare.
+    What needs a decision in Python is not in it, nor what is rare. It stands among the columns that are read:
+    as a condition it would have the server estimate how many rows meet each part of it.
     """
-    return f"""k.digest = %(digest)s AND {refused}
+    return f"""({refused}
      AND k.task = %(task)s AND k.scope {{same}} %(scope)s
      AND k.task_id <> %(task_id)s AND k.runner_task_id IS DISTINCT FROM %(task_id)s
      AND (k.fingerprint = CAST(%(fingerprint)s AS {{uuid}})) IS NOT FALSE
-     AND NOT {claiming.WAS_ANSWERED}"""
+     AND NOT {claiming.WAS_ANSWERED})"""
+
+
+#: What READ reads, in its order.
+_READ = (
+    "state, reason, token, generation, attempts, crashes, task, scope, task_id, runner_task_id, owner,"
+    " fingerprint, result, is_open, opens_in, was_answered, no_message, is_discarded, in_external,"
+    " answered_for, answers, head, lease"
+)
+
+
+def _note(seen: str) -> str:
+    """Write the audit row of a refused call, from what was ``seen`` of its key."""
+    return f"""
+  INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
+  SELECT %(digest)s, %(scope)s, %(known_id)s, %(place)s, {_REASON}, {{now}}, {{false}}
+    FROM seen k WHERE {seen}"""
 
 
 def _read_noting(refused: str, unflushed: str) -> str:
@@ -153,16 +178,11 @@ def _read_noting(refused: str, unflushed: str) -> str:
 
     ``unflushed`` is asked only where a row was written: else the transaction may go on to a claim.
     """
-    noted = f"EXISTS (SELECT 1 FROM noted WHERE {unflushed})"
+    read = claiming.READ.strip().replace("k.lease_seconds", f"k.lease_seconds, {_surely(refused)}")
     return f"""
-WITH noted AS (
-  INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
-  SELECT k.digest, k.scope, %(known_id)s, %(place)s,
-         {_REASON}, {{now}}, {{false}}
-    FROM {{key}} k
-   WHERE {_surely(refused)}
+WITH seen ({_READ}, is_refused) AS MATERIALIZED ({read}), noted AS ({_note("is_refused")}
   RETURNING 1)
-{claiming.READ.strip().replace("k.lease_seconds", f"k.lease_seconds, {noted}")}
+SELECT seen.*, EXISTS (SELECT 1 FROM noted WHERE {unflushed}) FROM seen
 """
 
 
@@ -179,14 +199,11 @@ def _refuse(refused: str, unflushed: str) -> str:
     """
     return f"""
 WITH seen AS MATERIALIZED (
-  SELECT k.digest, k.state, k.reason, k.task_id, k.result, {{opens_in}} AS opens_in FROM {{key}} k
-   WHERE {_surely(refused)}
-), noted AS (
-  INSERT INTO {{duplicate}} (digest, scope, task_id, place, reason, at, summed)
-  SELECT k.digest, %(scope)s, %(known_id)s, %(place)s, {_REASON}, {{now}}, {{false}}
-    FROM seen k WHERE {unflushed}
+  SELECT k.state, k.reason, k.task_id, k.result, {{opens_in}} AS opens_in, {_surely(refused)} AS is_refused
+    FROM {{key}} k WHERE k.digest = %(digest)s
+), noted AS ({_note(f"is_refused AND {unflushed}")}
 )
-SELECT state, reason, task_id, result, opens_in FROM seen
+SELECT state, reason, task_id, result, opens_in FROM seen WHERE is_refused
 """
 
 
@@ -225,19 +242,24 @@ def _may_lock(lock: object) -> str:
     return f"CASE WHEN pg_try_advisory_lock({lock}) THEN pg_advisory_unlock({lock}) ELSE false END"
 
 
+#: What a reservation found of its key: somebody has it; or nobody, but a transaction that tells nobody which
+#: keys it has is open; or nobody at all.
+HELD, AMONG_MANY, FREE = 0, 1, 2
+
+
 def _reserve(unheld: str, alone: str) -> str:
     """Insert if the key has no row and is ``unheld``, and then if the transaction is ``alone``.
 
     Without the look an INSERT would wait for who settles or prunes the row in an open transaction.
     """
-    insert = claiming.RESERVE_NEW.replace("WHERE true", "FROM door WHERE alone")
+    insert = claiming.RESERVE_NEW.replace("WHERE true", f"FROM door WHERE way = {FREE}")
     return f"""
 WITH door AS MATERIALIZED (
-  SELECT unheld, CASE WHEN unheld THEN {alone} ELSE false END AS alone FROM (
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM {{key}} WHERE digest = %(digest)s) THEN false
-                ELSE {unheld} END AS unheld) asked
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM {{key}} WHERE digest = %(digest)s) THEN {HELD}
+              WHEN {unheld} THEN CASE WHEN {alone} THEN {FREE} ELSE {AMONG_MANY} END
+              ELSE {HELD} END AS way
 ), made AS ({insert})
-SELECT made.token, door.unheld, door.alone FROM door LEFT JOIN made ON true
+SELECT (SELECT token FROM made), way FROM door
 """
 
 
@@ -253,19 +275,23 @@ SHARE_MANY = f"SELECT pg_advisory_xact_lock_shared({MANY})"
 LOCK = f"SELECT {LOCKED}"
 
 
-def _at_most(name: str, bound: int) -> str:
-    """Lower a limit of the connection's socket until the transaction ends; 0 is none, or a Unix socket."""
-    least = f"least(NULLIF(current_setting('{name}')::integer, 0), {bound})"
-    return f"pg_catalog.set_config('{name}', {least}::text, true) IS NOT NULL"
+def _at_most(name: str, bound: int, smaller: str) -> str:
+    """Lower a limit of the connection's socket until the transaction ends, unless it is ``smaller`` already.
+
+    Compared as a text, which the server reads and plans sooner than a cast to a number and back.
+    """
+    lowered = f"pg_catalog.set_config('{name}', '{bound}', true)"
+    return f"(current_setting('{name}') ~ '^{smaller}$' OR {lowered} IS NOT NULL)"
 
 
 #: A host that vanishes closes no connection: the server asks it for a sign of life, in vain for at most
 #: 20 s, in a statement as well as between two, and then rolls back what it has open. The server's own
-#: defaults are those of its system, 2 h 11 min. Every role may set them; a server that is not on Linux
-#: may refuse the last one.
+#: defaults are those of its system, 2 h 11 min; a limit of 0 is none, or a Unix socket. Every role may set
+#: them; a server that is not on Linux may refuse the last one.
 BOUNDED = f"""
-({_at_most("tcp_keepalives_idle", 8)} AND {_at_most("tcp_keepalives_interval", 3)}
- AND {_at_most("tcp_keepalives_count", 3)} AND {_at_most("tcp_user_timeout", 17_000)}
+({_at_most("tcp_keepalives_idle", 8, "[1-7]")} AND {_at_most("tcp_keepalives_interval", 3, "[12]")}
+ AND {_at_most("tcp_keepalives_count", 3, "[12]")}
+ AND {_at_most("tcp_user_timeout", 17_000, "([1-9][0-9]{0,3}|1[0-6][0-9]{3})")}
  AND CASE WHEN current_setting('client_connection_check_interval') = '0' AND version() LIKE '%%linux%%'
           THEN pg_catalog.set_config('client_connection_check_interval', '2s', true) IS NOT NULL
           ELSE true END)

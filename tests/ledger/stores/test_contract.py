@@ -1,4 +1,4 @@
-"""Both stores keep the whole contract, PostgreSQL's in both ways of binding parameters."""
+"""Both stores keep the whole contract, PostgreSQL's also with statements that the server keeps prepared."""
 
 from __future__ import annotations
 
@@ -21,14 +21,22 @@ class TestPostgreSQL(StoreContract):
         return get_store("default")
 
 
-class TestPostgreSQLWithServerSideBinding(TestPostgreSQL):
+class TestPostgreSQLWithPreparedStatements(TestPostgreSQL):
+    """The server binds the parameters, and prepares each statement when it first comes."""
+
     @pytest.fixture(autouse=True)
-    def _bound_by_the_server(self, transactional_db: None) -> Iterator[None]:  # noqa: ARG002  opened first
+    def _prepared_by_the_server(self, transactional_db: None) -> Iterator[None]:  # noqa: ARG002  opened first
         options = connection.settings_dict["OPTIONS"]
-        connection.settings_dict["OPTIONS"] = {**options, "server_side_binding": True}
+        connection.settings_dict["OPTIONS"] = {
+            **options,
+            "server_side_binding": True,
+            "prepare_threshold": 0,
+        }
         connection.close()
         with connection.cursor() as cursor:
             assert issubclass(type(cursor.cursor), ServerBindingCursor)
+            cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert cursor.fetchone() == (1,)
         yield
         connection.close()
         connection.settings_dict["OPTIONS"] = options

@@ -156,13 +156,17 @@ class TestSideConnections(Ledgers):
         assert settings == ["2s", "2s", "idempotent-tasks"]
         assert _shown(self.store(), "statement_timeout") == "0"
 
-    def test_a_side_connection_keeps_the_projects_options_but_no_pool(self) -> None:
+    def test_a_side_connection_keeps_the_projects_options_but_no_pool_and_no_plans(self) -> None:
         copied = connection.copy()
-        copied.settings_dict["OPTIONS"] |= {"pool": True, "options": "-c search_path=tenant"}
+        copied.settings_dict["OPTIONS"] |= {
+            "pool": True,
+            "prepare_threshold": 5,
+            "options": "-c search_path=tenant",
+        }
         PostgresStore(connection).shorten_timeouts(copied)
         options = copied.settings_dict["OPTIONS"]
         assert options["options"] == "-c search_path=tenant"
-        assert "pool" not in options
+        assert not {"pool", "prepare_threshold"} & set(options)
         assert connection.settings_dict["OPTIONS"].get("options") is None
 
 

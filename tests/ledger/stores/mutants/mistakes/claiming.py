@@ -148,7 +148,7 @@ FINISHED_KEYS = [
     ),
     Mutation(
         "answers of all keys are mixed",
-        "WHERE p.digest = k.digest AND p.task_id",
+        "WHERE p.digest = %(digest)s AND p.task_id",
         "WHERE p.task_id",
         "an_answer_belongs_to_its_key",
     ),

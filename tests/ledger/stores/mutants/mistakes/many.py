@@ -42,7 +42,7 @@ MANY_AS_ARRAYS = [
     ),
     Mutation(
         "many reservations are looked at at once",
-        "{now} + make_interval(secs => given.wait)",
+        "{now} + (given.wait) * interval '1 second'",
         "{now}",
         "many_reservations_are_what_single_ones_are",
     ),

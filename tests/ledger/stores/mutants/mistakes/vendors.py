@@ -14,7 +14,7 @@ NOTED = [
         "a call of another scope": "AND k.scope {same} %(scope)s",
         "the call that has completed the key": "AND k.task_id <> %(task_id)s ",
         "the call that had taken the key over": "AND k.runner_task_id IS DISTINCT FROM %(task_id)s",
-        "a call that was answered": "AND NOT EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = k.digest"
+        "a call that was answered": "AND NOT EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = %(digest)s"
         " AND p.task_id = %(task_id)s)",
         "a call with another payload": "AND (k.fingerprint = CAST(%(fingerprint)s AS {uuid})) IS NOT FALSE",
     }.items()
@@ -113,8 +113,8 @@ POSTGRESQL = [
     ),
     Mutation(
         "a heartbeat uses the longest lease for all",
-        "make_interval(secs => k.lease_seconds)",
-        "make_interval(secs => 5000)",
+        "(k.lease_seconds) * interval",
+        "(5000) * interval",
         "leases_of_different_lengths_are_renewed_together",
     ),
     Mutation(
@@ -143,8 +143,8 @@ POSTGRESQL = [
     ),
     Mutation(
         "a reservation does not look whether the key has a row",
-        "WHEN EXISTS (SELECT 1 FROM {key} WHERE digest = %(digest)s) THEN false",
-        "WHEN false THEN false",
+        "WHEN EXISTS (SELECT 1 FROM {key} WHERE digest = %(digest)s) THEN 0",
+        "WHEN false THEN 0",
         "a_reservation_does_not_wait_for_who_ends_a_key",
     ),
     Mutation(
