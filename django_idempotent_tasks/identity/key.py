@@ -14,10 +14,11 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from ..exceptions import ConfigurationError, InvalidKey
 from .arguments import as_sent
-from .canonical import canonical_json
+from .canonical import canonical_json, is_plain
 from .names import first_name
 from .rules import ALL_ARGUMENTS, DEFAULT, MISSING, TASK_ID, UNSET, Constant, Function, KeyRules, Names
 from .text import HIDDEN, arguments_text, for_people, hidden_text
+from .usual import usual_of
 
 SCOPE_LENGTH = 120
 #: How the keys of periodic occurrences begin.
@@ -58,6 +59,11 @@ def identify(
     is empty, and when a function of the rules raises or gives a coroutine; TypeError when the arguments
     do not fit the task.
     """
+    if idempotency_key is UNSET and scope is UNSET:
+        usual = _usual(task_name, rules, args or (), kwargs or {})
+        if usual is not None:
+            return usual
+
     call = _Call(task_name, rules, args, kwargs)
     scope_text = call.scope(scope)
     value, key_text = call.key(idempotency_key, task_id)
@@ -69,6 +75,26 @@ def identify(
         key_text=for_people(hidden_text(digest) if key_text == HIDDEN else key_text),
         fingerprint=call.fingerprint(stated=idempotency_key is not UNSET),
     )
+
+
+def _usual(
+    task_name: str, rules: KeyRules, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Identity | None:
+    """The identity of a call with plain arguments; None for one that needs a closer look."""
+    usual = usual_of(rules)
+    if usual is None or rules.redact() is not None:
+        return None
+    try:
+        texts = usual.texts(args, kwargs) if is_plain(kwargs) and is_plain([*args]) else None
+    except RecursionError:
+        return None
+    return None if texts is None else usual_identity(task_name, None, texts)
+
+
+def usual_identity(task_name: str, scope: str | None, texts: tuple[str, str]) -> Identity:
+    """The identity in this scope of a call whose key has these canonical and shown texts."""
+    value, shown = texts
+    return Identity(_digest_of(task_name, scope, value), scope, for_people(shown), None)
 
 
 def stated_digest(task_name: str, *, idempotency_key: object, scope: object = None) -> UUID:

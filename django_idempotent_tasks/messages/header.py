@@ -15,6 +15,8 @@ from ..identity.text import KEY_TEXT_LENGTH, for_people
 HEADER = "idempotency"
 #: The mark in it that the key's row was written when the call was sent.
 RESERVED = "reserved"
+#: The mark in it that others wait for the call's result.
+_CANVAS = "canvas"
 #: When the call was made, in seconds by the sender's clock: only where TELEMETRY measures waits.
 SENT = "sent"
 #: The header of a call in shadow mode that has no key: its arguments have none, or what was stated is none.
@@ -46,8 +48,11 @@ def to_header(
         "key": identity.key_text,
         "fp": identity.fingerprint and identity.fingerprint.hex,
     }
-    marks = {RESERVED: reserved, "canvas": in_canvas}
-    return header | {name: True for name, is_set in marks.items() if is_set}
+    if reserved:
+        header[RESERVED] = True
+    if in_canvas:
+        header[_CANVAS] = True
+    return header
 
 
 def from_header(header: object, *, task_name: str, task_id: str) -> Identity | None:
@@ -92,7 +97,7 @@ def carried(message: object, *, task_name: str, task_id: str) -> Carried | None:
     """
     place = message
     for _ in range(_PLACES):
-        if not isinstance(place, Mapping):
+        if type(place) is not dict and not isinstance(place, Mapping):
             return None
         header: Any = place.get(HEADER)
         identity = from_header(header, task_name=task_name, task_id=task_id)
@@ -131,7 +136,7 @@ def is_reserved(header: object) -> bool:
 
 def is_in_canvas(header: object) -> bool:
     """Whether a chain, group, chord or callback sent the call, which then gets a real value in any case."""
-    return isinstance(header, dict) and header.get("canvas") is True
+    return isinstance(header, dict) and header.get(_CANVAS) is True
 
 
 def is_unkeyed(message: Mapping[str, Any]) -> bool:

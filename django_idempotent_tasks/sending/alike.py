@@ -14,8 +14,8 @@ from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError
 from ..identity.arguments import check_given
-from ..identity.key import Identity, scope_problem
-from ..identity.usual import Usual
+from ..identity.key import Identity, scope_problem, usual_identity
+from ..identity.usual import Usual, usual_of
 from ..ledger.ledger import Ledger
 from ..ledger.values import Call
 from ..messages.alike import treats_alike
@@ -129,7 +129,8 @@ class Preparing:
         self._form = form
         scope = self._scope.get("scope")
         if scope is None or (type(scope) is str and scope_problem(scope) is None):
-            self._usual = Usual.of(self._task.name, form[1].policy.key_rules, scope=scope)
+            rules = form[1].policy.key_rules
+            self._usual = usual_of(rules) if rules.redact() is None else None
 
     def _alike(self, args: Any, kwargs: Any, own: Mapping[str, Any]) -> Reservation | None:
         """The call in the form of the first one; None where that does not do."""
@@ -140,7 +141,7 @@ class Preparing:
         given = own.get("task_id")
         task_id = task.idempotency_task_id(given) if given else next(self._ids)
         if self._usual is not None and (not own or own.keys() == {"task_id"}):
-            usual = self._usual_texts(self._usual, args, kwargs)
+            usual = self._usual_parts(self._usual, args, kwargs)
             made = None if usual is None else mould.filled(usual[0], task_id, *usual[1:])
             if usual is not None and made is not None:
                 return AlikeReservation(task, ledger, usual[0], task_id, *made)
@@ -149,16 +150,18 @@ class Preparing:
         made = mould.cast(identity, task_id, args, kwargs)
         return None if made is None else AlikeReservation(task, ledger, identity, task_id, *made)
 
-    @staticmethod
-    def _usual_texts(usual: Usual, args: Any, kwargs: Any) -> tuple[Identity, str, str] | None:
+    def _usual_parts(self, usual: Usual, args: Any, kwargs: Any) -> tuple[Identity, str, str] | None:
         """The identity and the JSON texts of plain arguments; None for others."""
         args, kwargs = args or (), kwargs or {}
         args_text = plain_json(args if type(args) is list else [*args])
         kwargs_text = plain_json(kwargs) if kwargs else "{}"
         if args_text is None or kwargs_text is None:
             return None
-        identity = usual.identity(args, kwargs)
-        return None if identity is None else (identity, args_text, kwargs_text)
+        texts = usual.texts(args, kwargs)
+        if texts is None:
+            return None
+        identity = usual_identity(self._task.name, self._scope.get("scope"), texts)
+        return identity, args_text, kwargs_text
 
 
 class AlikeReservation(Reservation):

@@ -6,6 +6,7 @@ from typing import Any
 
 from celery.result import AsyncResult
 
+from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import KeyReused
 from .alike import prepared
@@ -18,7 +19,9 @@ def reserves(task: Any, policy: Policy) -> bool:
     """Whether ``apply_async`` writes the call's row: with ``reserve=True``, or while SYNC_FALLBACK is on."""
     if policy.reserve:
         return True
-    return not (task.app.conf.task_always_eager or policy.sensitive) and runs_here()
+    if policy.sensitive or settings().sync_fallback is False:  # asked first: Celery's settings cost far more
+        return False
+    return not task.app.conf.task_always_eager and runs_here()
 
 
 def accept(task: Any, policy: Policy, sending: Sending) -> AsyncResult[Any]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from celery import Task, shared_task
+from celery import Task, shared_task, signals
 from celery.worker import state as worker_state
 from celery.worker.control import inspect_command
 
@@ -22,8 +22,14 @@ from ..messages.address import address_of
 from ..messages.canary import COMMAND, NAME, Canary, send
 from ..messages.relay import bounded_connection, collapse
 
+_UID = "django_idempotent_tasks.worker.canary"
+#: Seconds after a probe's last question for which messages are counted; a probe asks every 2 seconds.
+COUNTED = 60.0
+
 #: Messages that this worker has received, by queue, without canaries; "" is a queue that is not known.
 _received: Counter[str] = Counter()
+#: When a probe last asked, in seconds of the monotonic clock.
+_asked_at = 0.0
 #: The queues with which the worker began.
 _began_with: list[str] = []
 
@@ -47,8 +53,17 @@ def begin(consumer: Any) -> None:
     _began_with[:] = queues_of(consumer)
 
 
+def count_received() -> None:
+    """Count the messages that this worker receives from now on, as long as a probe asks."""
+    global _asked_at  # noqa: PLW0603  one worker a process
+    _asked_at = time.monotonic()
+    signals.task_received.connect(note_received, dispatch_uid=_UID)
+
+
 def note_received(sender: Any = None, request: Any = None, **_kwargs: object) -> None:
-    """Count a message that this worker has received."""
+    """Count a message that this worker has received; no more once no probe asks: Celery's signal costs."""
+    if time.monotonic() - _asked_at > COUNTED:
+        signals.task_received.disconnect(dispatch_uid=_UID)
     if request.name != NAME:
         info = request.delivery_info or {}
         _received[str(address_of(sender.app, info).get("queue") or "")] += 1
@@ -56,7 +71,8 @@ def note_received(sender: Any = None, request: Any = None, **_kwargs: object) ->
 
 @inspect_command(name=COMMAND, visible=False)
 def answer(state: Any, ids: Any = ()) -> dict[str, Any]:
-    """What a probe wants to know; ``ids`` are its canaries."""
+    """What a probe wants to know; ``ids`` are its canaries. The first question begins the count."""
+    count_received()
     consumer = state.consumer
     pool, qos = getattr(consumer, "pool", None), getattr(consumer, "qos", None)
     return {

@@ -46,7 +46,6 @@ def connect() -> None:
     signals.task_revoked.connect(_on_revoked, dispatch_uid=_UID)
     signals.task_unknown.connect(_on_unknown, dispatch_uid=_UID)
     signals.worker_ready.connect(_on_ready, dispatch_uid=_UID)
-    signals.task_received.connect(canary.note_received, dispatch_uid=_UID)
     signals.worker_shutdown.connect(_on_shutdown, dispatch_uid=_UID)
 
 

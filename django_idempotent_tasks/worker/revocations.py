@@ -41,8 +41,10 @@ def forget_for(task_id: str, message: Any, *, task: str) -> None:
 
     A revoke that came after the redrive stands: it has cancelled the row, or is noted here.
     """
+    if task_id not in revoked:  # as nearly always: no header is read then
+        return
     redrive = _redrive_of(message, task=task, task_id=task_id)
-    if redrive and task_id in revoked and _running.get(task_id, 0) < redrive:
+    if redrive and _running.get(task_id, 0) < redrive:
         revoked.discard(task_id)
 
 

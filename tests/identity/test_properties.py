@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ import django_idempotent_tasks
 from django_idempotent_tasks.identity.arguments import Binder
 from django_idempotent_tasks.identity.canonical import canonical_json
 from django_idempotent_tasks.identity.key import Identity, identify
-from django_idempotent_tasks.identity.rules import KeyRules
+from django_idempotent_tasks.identity.rules import ALL_ARGUMENTS, KeyRules
+from django_idempotent_tasks.identity.text import arguments_text, for_people
 
 UNHURRIED = settings(deadline=None, max_examples=100)
 
@@ -161,6 +163,28 @@ def test_every_spelling_of_a_call_has_one_identity(a: Any, b: Any, c: Any) -> No
     for rules in RULES[:3]:
         assert len({name(rules, args, kwargs) for args, kwargs in spellings}) == 1
         assert name(rules, (a,), {}) == name(rules, (), {"c": None, "a": a, "b": 2})
+
+
+def charge(größe: Any, amount: Any = "9.90") -> None: ...  # noqa: PLC2401  a name that JSON escapes
+
+
+@UNHURRIED
+@given(first=sendable, second=st.just("9.90") | sendable)
+def test_an_identity_is_made_of_the_canonical_texts_of_what_arrives(first: Any, second: Any) -> None:
+    arrived = dict(zip(("größe", "amount"), loads(dumps([first, second])), strict=True))
+    keys: dict[Any, Any] = {
+        ALL_ARGUMENTS: arrived,
+        "amount": arrived["amount"],
+        ("größe", "amount"): [*arrived.values()],
+        ("amount", "größe"): [*reversed(arrived.values())],
+    }
+    for key, value in keys.items():
+        found = name(KeyRules(binder=Binder(charge, skip_first=False), key=key), (first,), {"amount": second})
+        text = f'["shop.task",null,{canonical_json(value, where="here")}]'
+        assert found.digest.bytes == sha256(text.encode()).digest()[:16]
+        names = [*arrived] if key is ALL_ARGUMENTS else [key] if isinstance(key, str) else key
+        assert found.key_text == for_people(arguments_text(names, arrived))
+        assert (found.scope, found.fingerprint) == (None, None)
 
 
 words = st.text('ab",[]1!', max_size=3)
