@@ -1,46 +1,32 @@
-"""Identifies many calls of a task whose key is made of plain arguments; does once what all have in common."""
+"""Writes the keys of calls with plain arguments; does once what all calls of a task have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
-from uuid import UUID
 
+from .arguments import Binder
 from .canonical import plain_text
-from .key import Identity, opening
-from .names import first_name
 from .rules import DEFAULT, KeyRules
-from .text import for_people, value_text
+from .text import value_text
 
-_DIGEST = 16
 #: An int below it has a short text, which is its canonical one.
 _LARGE = 2**64
 
 
 class Usual:
-    """What :func:`identify` would say of calls in one scope, whose arguments are plain."""
+    """The key of a call whose arguments are plain, by rules that name arguments."""
 
-    def __init__(self, task: str, rules: KeyRules, names: tuple[str, ...], scope: str | None) -> None:
-        self._bind = rules.binder.bind
-        self._names = names
-        self._is_one = isinstance(rules.key, str)
-        self._scope = scope
-        self._opening = opening(first_name(task), scope)
+    def __init__(self, binder: Binder, key: str | tuple[str, ...]) -> None:
+        self._bind = binder.bind
+        self._is_one = isinstance(key, str)
+        self._names = (key,) if isinstance(key, str) else key
 
-    @classmethod
-    def of(cls, task: str, rules: KeyRules, *, scope: str | None) -> Usual | None:
-        """None for rules by which a call has to be looked at more closely."""
-        if not isinstance(rules.key, str | tuple) or rules.scope is not None or rules.sensitive:
-            return None
-        if rules.redact() is not None or not (rules.fingerprint is None or rules.fingerprint is DEFAULT):
-            return None
-        names = (rules.key,) if isinstance(rules.key, str) else rules.key
-        single = {*rules.binder.names} - rules.binder.collecting
-        return cls(task, rules, names, scope) if single.issuperset(names) else None
+    def texts(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The canonical text of the key and its text for people; None for a value that needs a closer look.
 
-    def identity(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Identity | None:
-        """The identity of a call with these plain arguments; None for a value that needs a closer look."""
+        Raises TypeError where the arguments do not fit.
+        """
         bound = self._bind(*args, **kwargs)
         texts, shown = [], []
         for name in self._names:
@@ -54,7 +40,18 @@ class Usual:
                 text, seen = found, value_text(value)
             texts.append(text)
             shown.append(f"{name}={seen}")
-        text = texts[0] if self._is_one else f"[{','.join(texts)}]"
-        hashed = sha256(f"{self._opening}{text}]".encode("ascii")).digest()
-        digest = UUID(int=int.from_bytes(hashed[:_DIGEST], "big"))
-        return Identity(digest, self._scope, for_people(", ".join(shown)), None)
+        return (texts[0], shown[0]) if self._is_one else (f"[{','.join(texts)}]", ", ".join(shown))
+
+
+def usual_of(rules: KeyRules) -> Usual | None:
+    """The form of the keys by these rules; None for rules by which a call has to be looked at more closely.
+
+    What ``redact`` hides is not left out of its texts.
+    """
+    key, fingerprint = rules.key, rules.fingerprint
+    if rules.scope is not None or rules.sensitive or not (fingerprint is None or fingerprint is DEFAULT):
+        return None
+    if not isinstance(key, str | tuple):
+        return None
+    single = {*rules.binder.names} - rules.binder.collecting
+    return Usual(rules.binder, key) if single.issuperset((key,) if isinstance(key, str) else key) else None

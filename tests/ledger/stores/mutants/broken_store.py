@@ -56,6 +56,9 @@ class _Broken(SqlStore):
 class BrokenPostgresStore(_Broken, PostgresStore):
     """PostgreSQL's."""
 
+    def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
+        return super()._rows_saved(self._break(template), parameters)
+
 
 class BrokenSqliteStore(_Broken, SqliteStore):
     """SQLite's."""
