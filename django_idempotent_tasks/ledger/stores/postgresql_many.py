@@ -161,9 +161,10 @@ class PostgresMany(Many):
 
     def _speaks_simply(self) -> bool:
         """Whether several statements may go in one round trip, of which one has rows."""
-        connection = self.connection
-        is_open = connection.in_atomic_block and hasattr(connection.connection, "pgconn")
-        return is_open and not getattr(connection.features, "uses_server_side_binding", False)
+        raw = self.connection.connection
+        # psycopg2 gives the last one's rows alone; a cursor that binds on the server takes one statement.
+        binds_here = hasattr(raw, "pgconn") and hasattr(raw.cursor_factory, "mogrify")
+        return self.connection.in_atomic_block and binds_here
 
     def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
         """The rows of a statement in a savepoint of its own, in the open transaction."""
