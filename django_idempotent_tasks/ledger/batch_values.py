@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from ..models import BatchState, ChunkState
@@ -11,6 +12,7 @@ from ..states import Category
 #: What ``outcomes`` says of a record: nothing yet, done, failed in one of four ways, or given to a later
 #: chunk by a redrive.
 NO_OUTCOME, OK, FATAL, RETRYABLE, MANUAL_REVIEW, EXPECTED, MOVED = ".", "o", "f", "r", "m", "e", "x"
+LETTERS = frozenset({NO_OUTCOME, OK, FATAL, RETRYABLE, MANUAL_REVIEW, EXPECTED, MOVED})
 
 #: The outcome of a record that failed, by its category.
 OUTCOMES = {
@@ -71,8 +73,7 @@ class NewChunk:
     indexes: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A chunk as it was read, with an outcome for each of its records."""
 
     batch: UUID

@@ -11,12 +11,14 @@ from ..signals import announce, duplicate_detected
 from ..states import Reason, State
 from . import following
 from .ledger import Ledger
+from .reservable import Reservable
 from .reserving import HOLD_PACE, LONGEST_HOLD
 from .rules import IN_PROGRESS, Step
 from .values import Abandoned, Answer, Call, Entry, Following, Refused, Reserved, Wanted
 
-#: What becomes of a call whose key was free.
-_NEW = Reserved(0)
+#: The token of a row that was just reserved, and what becomes of a call whose key was free.
+NEW = 0
+_NEW = Reserved(NEW)
 
 Accepted = Reserved | Following | Refused | KeyReused
 
@@ -24,10 +26,12 @@ Accepted = Reserved | Following | Refused | KeyReused
 class Intake:
     """Calls of one task on their way in; ``outcomes`` by the place of each among them."""
 
-    def __init__(self, ledger: Ledger, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, ledger: Ledger, wanted: Sequence[Reservable]) -> None:
         self.ledger = ledger
         self.wanted = wanted
         self.outcomes: dict[int, Accepted] = {}
+        #: Whether each call has reserved a key that was free, as nearly always.
+        self.are_new = False
 
     def accept(self) -> dict[int, Accepted]:
         """What becomes of each call, as ``Ledger.accept`` says of one; of the same key the first is accepted.
@@ -35,14 +39,16 @@ class Intake:
         Waits at most 2 s for a key that another open transaction holds. That call is then refused without
         a holder, and what was to follow it in the order of keys has no outcome.
         """
-        digests = [each.call.identity.digest for each in self.wanted]
+        digests = [each.hex for each in self.wanted]
         firsts = dict(zip(reversed(digests), reversed(range(len(digests))), strict=True))
-        in_order = sorted(firsts.values(), key=lambda place: digests[place].int)
+        in_order = sorted(firsts.values(), key=digests.__getitem__)
         if self.ledger.policy.follows:
             for place in in_order:
                 self._accept_alone(place)
         else:
             self._reserve(in_order)
+        if self.are_new:
+            return self.outcomes
         if any(isinstance(each, Refused) and not each.holder for each in self.outcomes.values()):
             return self.outcomes
         later = self._without(range(len(self.wanted)))
@@ -58,10 +64,12 @@ class Intake:
     def _reserve(self, places: list[int]) -> None:
         deadline = time.monotonic() + LONGEST_HOLD
         while places:
-            written = self.ledger.store.reserve_many([self.wanted[place] for place in places])
-            are_all = len(written) == len(places)
-            made = places if are_all else [each for each in places if self.wanted[each].digest in written]
+            left = self.ledger.store.left_of_many([self.wanted[place] for place in places])
+            made = [place for place in places if self.wanted[place].hex not in left] if left else places
             self.outcomes |= dict.fromkeys(made, _NEW)
+            if len(made) == len(self.wanted):
+                self.are_new = True
+                return
             self._judge(self._without(places))
             places = self._without(places)
             if places and time.monotonic() > deadline:
@@ -120,8 +128,10 @@ class Intake:
             self.outcomes[place] = Reserved(token)
 
     def _accept_alone(self, place: int) -> None:
+        each = self.wanted[place]
+        wanted = Wanted(each.call, each.wait, each.republish, each.sends)
         try:
-            self.outcomes[place] = following.accept(self.ledger, self.wanted[place])
+            self.outcomes[place] = following.accept(self.ledger, wanted)
         except KeyReused as error:
             self.outcomes[place] = error
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from ..identity.key import Identity
 from ..messages.turns import Turn
 from ..states import Category, Reason, State
+from .reservable import OfCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(OfCall):
     """A call that is to be reserved: sent again ``republish`` seconds after its time, ``wait`` from now.
 
     ``sends`` is 0, or -1 when no message goes out for it now.

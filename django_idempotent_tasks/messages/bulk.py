@@ -19,7 +19,7 @@ class Push(NamedTuple):
     """Messages for one list on Redis: a command with its number among those of the pipeline."""
 
     key: Any
-    payloads: list[str]
+    payloads: list[bytes]
     number: range
 
 
@@ -65,7 +65,7 @@ class Bulk:
     def _publish(self, message: Message, countdown: float = 0) -> None:
         message.publish(self._app, producer=self._producer, send=self._send, countdown=countdown)
 
-    def _push(self, key: Any, payload: str) -> range:
+    def _push(self, key: Any, payload: bytes) -> range:
         """Put a message into a list on Redis, together with those before it; the number of the command."""
         if self._open is None or self._open.key != key:
             self._close()

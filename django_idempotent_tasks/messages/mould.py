@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kombu.utils import json as wire
 
@@ -24,8 +24,7 @@ _OF_THE_IDENTITY = ("id", "digest", "scope", "key", "fp")
 _TIMES = ("eta", "countdown", "expires")
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(NamedTuple):
     """A message made in a mould: the parts that are its own, as JSON texts, and the message of its mould."""
 
     sample: Message
@@ -100,18 +99,29 @@ class Mould:
         self, identity: Identity, task_id: str, args: str, kwargs: str, *, sent: float | None = None
     ) -> tuple[str, Cast] | None:
         """The same for arguments that are JSON texts already; ``sent`` is now, where the header says when."""
-        scope, print_, id_text = identity.scope, identity.fingerprint, quoted(task_id)
+        print_ = identity.fingerprint
         own = {
-            "id": id_text,
             "digest": f'"{identity.digest.hex}"',
-            "scope": "null" if scope is None else quoted(scope),
+            "scope": quoted_or_null(identity.scope),
             "key": quoted(identity.key_text),
             "fp": "null" if print_ is None else f'"{print_.hex}"',
         }
+        return self.of_texts(own, quoted(task_id), args, kwargs, sent=sent)
+
+    def of_texts(
+        self, own: dict[str, str], task_id: str, args: str, kwargs: str, *, sent: float | None = None
+    ) -> tuple[str, Cast] | None:
+        """The same for JSON texts alone; ``own`` are those of the identity in the header."""
+        own["id"] = task_id
         if self._is_timed:
             own[SENT] = repr(sent or round(time.time(), 3))
-        texts = {"args": args, "kwargs": kwargs, "id": id_text, "header": self._header.filled(own)}
+        texts = {"args": args, "kwargs": kwargs, "id": task_id, "header": self._header.filled(own)}
         if self._is_root:
-            texts["root_id"] = id_text
+            texts["root_id"] = task_id
         text = self._text.filled(texts)
         return (text, Cast(self.sample, texts)) if len(text) <= self._limit else None
+
+
+def quoted_or_null(text: str | None) -> str:
+    """A text as JSON, or null."""
+    return "null" if text is None else quoted(text)

@@ -18,6 +18,9 @@ from ..identity.lost_keys import lost_key
 _SECRET = uuid4().hex
 _PLACE = re.compile(f'"place ([a-z0-9_ ]+) {_SECRET}"')
 
+#: A place in a pattern's text, or a percent sign that is none.
+_FIELD = re.compile(r"%(?:%|\(([a-z0-9_ ]+)\)s)")
+
 #: A text as JSON.
 quoted = encode_basestring_ascii
 
@@ -49,6 +52,14 @@ class Pattern:
         self._text = _PLACE.sub(r"%(\1)s", text)
         if _SECRET in self._text:
             raise ValueError("A place is inside of another text.")
+
+    def having(self, texts: Mapping[str, str]) -> Pattern:
+        """The pattern with these JSON texts in their places; its other places stay."""
+        made = Pattern(None)
+        made._text = _FIELD.sub(
+            lambda field: texts[field[1]].replace("%", "%%") if field[1] in texts else field[0], self._text
+        )
+        return made
 
     def filled(self, texts: Mapping[str, str]) -> str:
         """The text with these JSON texts in its places."""

@@ -124,7 +124,8 @@ class Relay:
                 break
             if len(bulk) >= FLUSH:
                 has_failed |= yield from self._flush(app, bulk)
-            if self._is_closed() or time.monotonic() >= until:
+            now = time.monotonic()
+            if now < self._closed_until or now >= until:
                 break
         return (yield from self._flush(app, bulk)) or has_failed
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -32,6 +33,7 @@ _KINDS = 100
 _BODY = "[[], {}, "
 #: A flat list or dict whose JSON text differs from Celery's description only in its quotes.
 _FLAT = re.compile(r'[\[{](?:[\w ,:.@+/-]|"){1,200}[\]}]', re.ASCII)
+_EMPTY = frozenset({"[]", "{}"})
 _NOT_PYTHONS = re.compile("true|false|null|NaN|Infinity")
 
 Texts = Mapping[str, str]
@@ -50,15 +52,19 @@ class Wire:
         self._tail = tail
         self._tags = _tags()
 
-    def payload(self, texts: Texts) -> str:
+    def payload(self, texts: Texts) -> bytes:
         """The text of the message with these parts."""
         args, kwargs = texts["args"], texts["kwargs"]
-        body = b64encode(f"[{args}, {kwargs}, {self._tail}".encode()).decode()
+        body = b2a_base64(f"[{args}, {kwargs}, {self._tail}".encode(), newline=False).decode()
         own = {"body": f'"{body}"', "tag": next(self._tags)}
         if "argsrepr" not in texts or "kwargsrepr" not in texts:
             own |= self._described(args, kwargs)
         own |= texts
-        return self._pattern.filled(own)
+        return self._pattern.filled(own).encode()
+
+    def having(self, texts: Texts) -> Wire:
+        """The same kind for messages that have these texts in common."""
+        return Wire(self._app, self.key, self._pattern.having(texts), self._tail)
 
     def _described(self, args: str, kwargs: str) -> dict[str, str]:
         """The descriptions of the arguments for monitors, as Celery makes them."""
@@ -80,7 +86,7 @@ class Wires:
         #: None: kombu has to write these. Absent: none was seen, or only one.
         self._known: dict[str, Wire | None] = {}
         self._seen: set[str] = set()
-        self._of_samples: dict[int, tuple[Message, Wire | None, Texts]] = {}
+        self._of_samples: dict[int, tuple[Message, Wire | None]] = {}
         self._is_usable = not app.conf.task_send_sent_event and routes_by_name(app)
 
     def of(self, message: Message | Cast) -> tuple[Wire, Texts] | None:
@@ -94,13 +100,16 @@ class Wires:
         return None if found is None else (found, texts)
 
     def _of_cast(self, cast: Cast) -> tuple[Wire, Texts] | None:
-        known = self._of_samples.get(id(cast.sample))
+        sample, texts = cast
+        known = self._of_samples.get(id(sample))
         if known is None or known[1] is None:
-            texts, kind = _parts(cast.sample)
+            others, kind = _parts(sample)
+            found = self._kind(kind, sample)
+            if found is not None:
+                found = found.having({name: text for name, text in others.items() if name not in texts})
             # With the sample itself: once that is gone another object may have its id.
-            known = self._of_samples[id(cast.sample)] = cast.sample, self._kind(kind, cast.sample), texts
-        _, found, others = known
-        return None if found is None else (found, {**others, **cast.texts})
+            known = self._of_samples[id(sample)] = sample, found
+        return None if known[1] is None else (known[1], texts)
 
     def _kind(self, kind: str, message: Message) -> Wire | None:
         """What is known of a kind: nothing before kombu has sent a message of it, and declared its queue."""
@@ -218,7 +227,7 @@ def _tags() -> Iterator[str]:
 
 def _short(text: str, empty: str) -> str | None:
     """Celery's description of plain and short arguments; None for others."""
-    if len(text) == len("[]"):
+    if text in _EMPTY:
         return empty
     if not _FLAT.fullmatch(text) or _NOT_PYTHONS.search(text):
         return None

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from ..exceptions import PermanentError
 from ..ledger.stores import LedgerStore
-from ..ledger.stores.session import Session
+from ..ledger.stores.session import is_seen_open
 
 #: What ends a transaction, and does not only go back to a savepoint.
 _ENDING = re.compile(
@@ -28,9 +28,14 @@ _ENDING = re.compile(
 def kept_open(store: LedgerStore, name: str) -> Iterator[None]:
     """A transaction on the store's connection. Raises :class:`PermanentError` where its body ends it."""
     with transaction.atomic(using=store.connection.alias, durable=True):
-        watch = _Watch(store, name)
-        with store.connection.execute_wrapper(watch.execute):
+        watch, wrappers = _Watch(store, name), store.connection.execute_wrappers
+        execute = watch.execute
+        try:
+            wrappers.append(execute)
             yield
+        finally:
+            if execute in wrappers:
+                wrappers.remove(execute)
         watch.check()
 
 
@@ -38,26 +43,27 @@ class _Watch:
     """Looks before each statement whether the transaction is the one that was begun."""
 
     def __init__(self, store: LedgerStore, name: str) -> None:
-        self._store = store
+        self._connection = store.connection
         self._name = name
-        self._reads = store.connection.vendor == "mysql"
+        self._reads = self._connection.vendor == "mysql"
         #: Whether the driver has begun it: on PostgreSQL it does so with the first statement.
-        self._has_begun = self._is_open()
+        self._has_begun = is_seen_open(self._connection)
         self._has_ended = False
 
     def execute(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         """Run a statement, unless the transaction of those before it is over."""
-        self.check()
+        if self._has_ended or self._has_begun:
+            self.check()
         self._has_ended = self._reads and isinstance(sql, str) and _ENDING.match(sql) is not None
         try:
             return execute(sql, params, many, context)
         finally:
-            self._has_begun = self._has_begun or self._is_open()
+            self._has_begun = self._has_begun or is_seen_open(self._connection)
 
     def check(self) -> None:
         """Raise where the transaction was ended by hand; a broken connection says so by itself."""
-        connection = self._store.connection
-        is_over = self._has_ended or (self._has_begun and not self._is_open())
+        connection = self._connection
+        is_over = self._has_ended or (self._has_begun and not is_seen_open(connection))
         if not is_over or connection.connection is None or not connection.is_usable():
             return
         self._has_ended = True
@@ -67,6 +73,3 @@ class _Watch:
             " is raised there undoes all writes, and one in an atomic() of your own those in that."
         )
         raise PermanentError(msg)
-
-    def _is_open(self) -> bool:
-        return self._store.session(at_any_cost=False) is Session.OPEN

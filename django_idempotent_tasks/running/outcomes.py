@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..exceptions import LeaseLost
@@ -14,6 +13,8 @@ from ..messages.message import Message
 
 #: The outcomes with which a record is still to be done.
 LEFT = frozenset({NO_OUTCOME, RETRYABLE})
+#: Those of which nothing is kept but the outcome itself.
+_NOT_KEPT = frozenset({NO_OUTCOME, OK})
 
 
 def index_of(chunk: Chunk, place: int) -> int:
@@ -57,18 +58,27 @@ class Outcomes:
 
     def chunk(self) -> Chunk | None:
         """The chunk with its outcomes; None for a call that is no chunk. Raises :class:`LeaseLost`."""
+        if self._is_sure:
+            return self._chunk
         if not self._is_read:
-            chunk = self._store.chunk_of(self._claim.digest)
-            if chunk is not None and not chunk.is_open:
-                self._store.follow_chunks([chunk.digest])  # redriven, and nobody has noticed yet
-            # An attempt before this one may be about to commit a record: it has done so then, or never does.
-            self._chunk = None if chunk is None else self.hold()
+            self._chunk = self._read()
             self._is_read = self._is_sure = True
-        elif not self._is_sure and self._chunk is not None:
+        elif self._chunk is not None:
             with self._store.together():
                 chunk = self.hold()
             self.are_those_of(chunk)
         return self._chunk
+
+    def _read(self) -> Chunk | None:
+        # An attempt before this one may be about to commit a record: it has done so then, or never does.
+        chunk = self._store.hold_chunk(self._claim)
+        if chunk is None and self._store.chunk_of(self._claim.digest) is None:
+            return None
+        if chunk is not None and chunk.is_open:
+            return chunk
+        if chunk is not None:
+            self._store.follow_chunks([chunk.digest])  # redriven, and nobody has noticed yet
+        return self.hold()
 
     def hold(self) -> Chunk:
         """The chunk as it is, from now on this attempt's: whatever was sent for it before has ended."""
@@ -83,17 +93,16 @@ class Outcomes:
 
         Nobody is sure of them before :meth:`are_those_of`. Raises :class:`LeaseLost`.
         """
-        outcomes = list(chunk.outcomes)
+        text = chunk.outcomes
         for place, outcome in changes.items():
-            outcomes[place] = outcome
-        text = "".join(outcomes)
+            text = f"{text[:place]}{outcome}{text[place + 1 :]}"
         if not self._store.keep_outcomes(self._claim, outcomes=text):
             raise self._lost()
         for place, outcome in changes.items():
-            if outcome == OK and chunk.outcomes[place] not in {NO_OUTCOME, OK}:
+            if outcome == OK and chunk.outcomes[place] not in _NOT_KEPT:
                 self._store.drop_record(chunk.batch, index_of(chunk, place))
         self._is_sure = False
-        return replace(chunk, outcomes=text)
+        return chunk._replace(outcomes=text)
 
     def are_unsure(self) -> None:
         """Read the outcomes again before they are needed."""

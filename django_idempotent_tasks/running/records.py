@@ -80,7 +80,7 @@ class Records(Keeper):
 
     def _left(self, values: Sequence[Any]) -> Iterator[Record]:
         for place, value in enumerate(values):
-            chunk = self._own("records()")
+            chunk = self._own("records()")  # each time: what was not sure is read again
             if chunk.outcomes[place] in LEFT:
                 yield Record(self, place, index_of(chunk, place), value)
 
@@ -104,13 +104,13 @@ class Records(Keeper):
     @contextmanager
     def one(self, record: Record) -> Iterator[None]:
         """The block of a record: what is raised there is the record's, unless it ends the whole attempt."""
-        self._begin(record)
+        chunk = self._begin(record)
         try:
             with self._attempt.transaction():
                 yield
                 if record.decided is not None:
                     raise record.decided[1]  # noqa: TRY301  so that its writes are rolled back
-                chunk = self._outcomes.write(self._own("`with record:`"), {record.place: OK})
+                chunk = self._outcomes.write(chunk, {record.place: OK})
             self._outcomes.are_those_of(chunk)
         except BaseException as error:  # noqa: BLE001  a hook of the commit, a signal, or the body's own
             self._running = None
@@ -255,14 +255,17 @@ class Records(Keeper):
         if self._running is not None:
             self._refuse(f"used {what} inside the block of record {self._running.index}: use it outside.")
 
-    def _begin(self, record: Record) -> None:
+    def _begin(self, record: Record) -> Chunk:
         self._check_place("`with record:`", commits=True)
-        self._check_is_left(record, "entered")
+        chunk = self._check_is_left(record, "entered")
         self._running = record
+        return chunk
 
-    def _check_is_left(self, record: Record, what: str) -> None:
-        if self._own("records()").outcomes[record.place] not in LEFT:
+    def _check_is_left(self, record: Record, what: str) -> Chunk:
+        chunk = self._own("records()")
+        if chunk.outcomes[record.place] not in LEFT:
             self._refuse(f"{what} the record {record.index} once more: it has an outcome already.")
+        return chunk
 
     def _check_place(self, what: str, *, commits: bool = False) -> None:
         attempt = self._attempt

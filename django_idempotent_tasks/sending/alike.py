@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.db import connections
@@ -14,19 +13,18 @@ from ..conf import settings
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError
 from ..identity.arguments import check_given
-from ..identity.key import Identity, scope_problem, usual_identity
-from ..identity.usual import Usual, usual_of
+from ..identity.key import Identity
 from ..ledger.ledger import Ledger
 from ..ledger.values import Call
 from ..messages.alike import treats_alike
 from ..messages.header import HEADER, is_in_canvas
 from ..messages.message import Message
 from ..messages.mould import Cast, Mould
-from ..messages.places import plain_json
 from ..states import State
+from .listed import Form, Later, Listed
 from .prepared import Sending, prepare
 from .reservation import Reservation
-from .result import AcceptedResult, accepted_result
+from .result import AcceptedResult
 from .submission import Submission
 
 #: What a call may say for itself and yet be like the others.
@@ -95,7 +93,8 @@ class Preparing:
         self._through = through
         self._scope = {"scope": options["scope"]} if "scope" in options else {}
         self._ids = task_ids()
-        self._usual: Usual | None = None
+        #: Of calls whose keys are made of plain arguments.
+        self._listing: Form | None = None
         # A call that others put off is kept by its own time, and a header may carry another call's identity.
         self._may_be_alike = not (policy.follows or policy.debounce or options.get("headers"))
         self._form: tuple[Mould, Ledger] | None = None
@@ -106,12 +105,21 @@ class Preparing:
         if known is not None:
             self._take(known)
 
-    def prepared(self, call: Mapping[str, Any]) -> Reservation:
+    def prepared(self, call: Mapping[str, Any]) -> Reservation | Listed:
         """The call, stamped and checked. Raises as ``submit`` does."""
         args, kwargs, own = opened(self._task, call)
+        if self._listing is not None and (not own or own.keys() == {"task_id"}):
+            check_given(args, kwargs, task=self._task.name)
+            listed = self._listing.listed(args or (), kwargs or {}, self._id_of(own))
+            if listed is not None:
+                return listed
         is_alike = self._may_be_alike and own.keys() <= _OWN
         found = self._alike(args, kwargs, own) if is_alike and self._form else None
         return found or self._single(args, kwargs, own, is_alike=is_alike)
+
+    def _id_of(self, own: Mapping[str, Any]) -> str:
+        given = own.get("task_id")
+        return str(self._task.idempotency_task_id(given)) if given else next(self._ids)
 
     def _single(self, args: Any, kwargs: Any, own: dict[str, Any], *, is_alike: bool) -> Reservation:
         reservation: Reservation = self._through(prepare, args, kwargs, {**self._options, **own})
@@ -127,10 +135,7 @@ class Preparing:
     def _take(self, form: tuple[Mould, Ledger]) -> None:
         """Give this form to the calls that follow."""
         self._form = form
-        scope = self._scope.get("scope")
-        if scope is None or (type(scope) is str and scope_problem(scope) is None):
-            rules = form[1].policy.key_rules
-            self._usual = usual_of(rules) if rules.redact() is None else None
+        self._listing = Form.of(self._task, *form, self._scope.get("scope"))
 
     def _alike(self, args: Any, kwargs: Any, own: Mapping[str, Any]) -> Reservation | None:
         """The call in the form of the first one; None where that does not do."""
@@ -138,30 +143,11 @@ class Preparing:
         assert self._form is not None  # noqa: S101  asked before
         mould, ledger = self._form
         check_given(args, kwargs, task=task.name)
-        given = own.get("task_id")
-        task_id = task.idempotency_task_id(given) if given else next(self._ids)
-        if self._usual is not None and (not own or own.keys() == {"task_id"}):
-            usual = self._usual_parts(self._usual, args, kwargs)
-            made = None if usual is None else mould.filled(usual[0], task_id, *usual[1:])
-            if usual is not None and made is not None:
-                return AlikeReservation(task, ledger, usual[0], task_id, *made)
+        task_id = self._id_of(own)
         stated = {**self._scope, **{name: own[name] for name in ("idempotency_key", "scope") if name in own}}
         identity = task.idempotency_identity(args, kwargs, task_id=task_id, **stated)
         made = mould.cast(identity, task_id, args, kwargs)
         return None if made is None else AlikeReservation(task, ledger, identity, task_id, *made)
-
-    def _usual_parts(self, usual: Usual, args: Any, kwargs: Any) -> tuple[Identity, str, str] | None:
-        """The identity and the JSON texts of plain arguments; None for others."""
-        args, kwargs = args or (), kwargs or {}
-        args_text = plain_json(args if type(args) is list else [*args])
-        kwargs_text = plain_json(kwargs) if kwargs else "{}"
-        if args_text is None or kwargs_text is None:
-            return None
-        texts = usual.texts(args, kwargs)
-        if texts is None:
-            return None
-        identity = usual_identity(self._task.name, self._scope.get("scope"), texts)
-        return identity, args_text, kwargs_text
 
 
 class AlikeReservation(Reservation):
@@ -190,22 +176,8 @@ class AlikeReservation(Reservation):
 
     def accepted(self, result: AcceptedResult | None = None) -> Submission:
         """What ``submit`` says of it; its result is made when somebody asks."""
-        later: Any = Later(self.task, self.task_id, self.identity.digest, self.is_ignored)
+        later: Any = Later(self.task, self.task_id, self.identity.digest.hex, self.is_ignored)
         return Submission(result or later, state=State.PENDING, key=self.identity.key_text, created=True)
-
-
-class Later(NamedTuple):
-    """Makes the result of an accepted call; keeps no message in memory."""
-
-    task: Any
-    task_id: str
-    digest: UUID
-    is_ignored: bool
-
-    def __call__(self) -> Any:
-        result = accepted_result(self.task, self.task_id)
-        result.digest, result.ignored = self.digest, self.is_ignored
-        return result
 
 
 def task_ids() -> Iterator[str]:

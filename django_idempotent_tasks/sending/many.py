@@ -1,44 +1,32 @@
 """Reserves many calls at once: their rows in one transaction, their messages in bulk after its commit.
 
 In memory are the calls of one bite, and of all calls what ``submit_many`` returns and the digest of each key
-whose message is to be sent. After the commit the ledger is asked whether all calls still wait, and else for
-their messages, as it is where those were not kept here.
+whose message is to be sent.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
-from itertools import chain
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
-from django.db import Error as DatabaseError
 from django.db import transaction
 
 from ..conf.options import Policy
 from ..exceptions import ConfigurationError, IdempotencyError, KeyReused
-from ..ledger import pauses
 from ..ledger.ledger import Ledger
-from ..ledger.many import Accepted, Intake, refuse_many
+from ..ledger.many import NEW, Accepted, Intake, refuse_many
 from ..ledger.stores import get_store
 from ..ledger.values import Call, Following, Refused, Reserved
-from ..messages.message import Message
-from ..messages.mould import Cast
-from ..messages.relay import relay
 from .alike import AlikeReservation, Preparing, Through
-from .here import is_followed, run_here, runs_here
+from .listed import Listed
+from .outgoing import Outgoing
 from .reservation import Reservation, check_commits
 from .submission import Submission
-
-logger = logging.getLogger("django_idempotent_tasks")
 
 #: Calls that are reserved by one statement, and the characters of their messages, unless one has more: with
 #: each quote escaped they are twice as many, and MariaDB takes 16 MiB at once.
 BITE, BUDGET = 1000, 4 * 1024 * 1024
-#: Characters of messages that are kept in memory until the commit, so that they need not be decoded; of one.
-KEPT, SMALL = 4 * 1024 * 1024, 1000
 
 #: What belongs to one call.
 _OF_ONE_CALL = ("args", "kwargs", "task_id", "idempotency_key")
@@ -83,13 +71,6 @@ def reserve_many(
     return many
 
 
-class Bite(NamedTuple):
-    """Calls whose messages are to be sent: their keys with the tokens, and what is kept of each message."""
-
-    tokens: dict[UUID, int]
-    kept: list[Cast | None]
-
-
 class Many:
     """Calls that are reserved together."""
 
@@ -98,9 +79,7 @@ class Many:
         self.ledger = Ledger(get_store(), policy)
         self._is_eager = bool(task.app.conf.task_always_eager)
         self.submissions: list[Submission] = []
-        #: The keys whose messages are to be sent, as they were reserved together.
-        self.bites: list[Bite] = []
-        self._room = KEPT
+        self._outgoing = Outgoing(task, self.ledger)
         self._held: set[str] = set()
         self._eager: list[tuple[Reservation, Submission]] = []
         #: Follow-ups, and duplicates of what waits: looked after once the transaction has committed.
@@ -115,26 +94,40 @@ class Many:
         """Whether a call waits for the open transaction to commit."""
         return bool(self._held or self._followers)
 
-    def accept(self, bite: list[Reservation]) -> None:
+    def accept(self, bite: list[Reservation | Listed]) -> None:
         """Reserve these calls."""
+        intake = Intake(self.ledger, [each if isinstance(each, Listed) else each.wanted for each in bite])
+        outcomes = intake.accept()
+        self._outgoing.begin()
+        if not intake.are_new or self._is_eager:
+            self._judge(bite, outcomes)
+            return
+        self.submissions += [each.accepted() for each in bite]
+        self._held.update([each.task_id for each in bite])
+        for each in bite:
+            self._outgoing.take(each, NEW)
+
+    def _judge(self, bite: list[Reservation | Listed], outcomes: Mapping[int, Accepted]) -> None:
         first = len(self.submissions)
-        outcomes = Intake(self.ledger, [each.wanted for each in bite]).accept()
         for place in sorted(place for place, outcome in outcomes.items() if type(outcome) is not Reserved):
-            _check(outcomes[place], bite[place], first + place)
+            _check(outcomes[place], self._whole(bite[place]), first + place)
         refused: list[tuple[Call, Refused]] = []
-        to_send = Bite({}, [])
         for place, each in enumerate(bite):
             outcome = outcomes[place]
             if isinstance(outcome, Reserved):
-                self._accepted(each, outcome.token, to_send)
+                self._accepted(each, outcome.token)
             elif isinstance(outcome, Refused):
-                self._refused(each, outcome, refused)
+                self._refused(self._whole(each), outcome, refused)
             elif isinstance(outcome, Following):
                 self._held.add(each.task_id)
-                self._followers.append(each)
+                self._followers.append(self._whole(each))
                 self.submissions.append(each.accepted())
         refuse_many(self.ledger, refused, place="send")
-        self.bites += [to_send] if to_send.tokens else []
+
+    def _whole(self, each: Reservation | Listed) -> Reservation:
+        if not isinstance(each, Listed):
+            return each
+        return AlikeReservation(self.task, self.ledger, each.identity, each.task_id, each.message, each.cast)
 
     def _refused(self, each: Reservation, outcome: Refused, refused: list[tuple[Call, Refused]]) -> None:
         self.submissions.append(each.refused(outcome))
@@ -144,26 +137,14 @@ class Many:
             self._held.add(outcome.holder)
             self._followers.append(each)
 
-    def _accepted(self, reservation: Reservation, token: int, to_send: Bite) -> None:
-        submission = reservation.accepted()
+    def _accepted(self, each: Reservation | Listed, token: int) -> None:
+        submission = each.accepted()
         self.submissions.append(submission)
         if self._is_eager:
-            self._eager.append((reservation, submission))
+            self._eager.append((self._whole(each), submission))
             return
-        self._held.add(reservation.task_id)
-        if not reservation.is_far:
-            to_send.tokens[reservation.identity.digest] = token
-            to_send.kept.append(self._to_keep(reservation))
-
-    def _to_keep(self, reservation: Reservation) -> Cast | None:
-        """The message, where it was made here and there is room to keep it in memory until it goes out."""
-        if not isinstance(reservation, AlikeReservation) or self._room <= 0:
-            return None
-        size = reservation.cast.size
-        if size > SMALL:
-            return None
-        self._room -= size
-        return reservation.cast
+        self._held.add(each.task_id)
+        self._outgoing.take(each, token)
 
     def run_here(self) -> None:
         """In eager mode: run what was accepted, in its order; then raise the first error of a run."""
@@ -181,65 +162,7 @@ class Many:
         self._held.clear()
         for follower in self._followers:
             follower.after_commit()
-        if not self.bites:  # each call waits for its time in the ledger
-            return
-        try:
-            sent = self._run_or_send() if runs_here() else self._sent()
-            self.ledger.store.sends_failed(self._unsent(sent))
-        except DatabaseError as error:
-            logger.warning(
-                "%s: the sweeper sends some calls only after REPUBLISH_AFTER (%r)", self.task.name, error
-            )
-
-    def _sent(self) -> set[int]:
-        """Send the messages, by the numbers of their calls; those that the broker has."""
-        return set() if self._is_paused() else {*relay.send_many(self.task.app, self._to_send())}
-
-    def _unsent(self, sent: set[int]) -> dict[UUID, int]:
-        """The keys of the other calls, with their tokens."""
-        tokens = chain.from_iterable(bite.tokens.items() for bite in self.bites)
-        return dict(item for number, item in enumerate(tokens) if number not in sent)
-
-    def _is_paused(self) -> bool:
-        """Whether calls of every scope wait in the ledger; a worker leaves those of one scope there."""
-        return pauses.pause_of(self.ledger.store, self.task.name, None) is not None
-
-    def _run_or_send(self) -> set[int]:
-        """``SYNC_FALLBACK``: each call is run here, as a single one; the numbers of those that were."""
-        done: set[int] = set()
-        for number, kept in self._to_send():
-            message = kept.whole() if isinstance(kept, Cast) else kept
-            if is_followed(message) and not relay.send(self.task.app, message):
-                continue
-            done.add(number)
-            if not is_followed(message):
-                self._run_one(message)
-        return done
-
-    def _run_one(self, message: Message) -> None:
-        """Run a call here; what it raises, with ``task_eager_propagates``, keeps no other from running."""
-        try:
-            run_here(self.task, message)
-        except Exception:
-            logger.exception("%s (%s) failed where it was sent", self.task.name, message.options["task_id"])
-
-    def _to_send(self) -> Iterator[tuple[int, Message | Cast]]:
-        """The messages by the numbers of their calls, without those that somebody has cancelled since."""
-        first = 0
-        for bite in self.bites:
-            kept = [each for each in bite.kept if each is not None]
-            if len(kept) == len(bite.kept) and self.ledger.store.all_wait(bite.tokens):
-                yield from enumerate(kept, first)
-            else:
-                yield from self._read(bite, first)
-            first += len(bite.kept)
-
-    def _read(self, bite: Bite, first: int) -> Iterator[tuple[int, Message | Cast]]:
-        texts = self.ledger.store.messages(bite.tokens)
-        for number, (digest, kept) in enumerate(zip(bite.tokens, bite.kept, strict=True), first):
-            text = texts.pop(digest, None)
-            if text is not None:
-                yield number, kept or Message.decode(self.task.name, text)
+        self._outgoing.publish()
 
 
 def _check(outcome: Accepted, call: Reservation, place: int) -> None:
@@ -267,7 +190,7 @@ def named(error: Exception, place: int) -> Exception:
     return error
 
 
-def _prepared(preparing: Preparing, calls: Iterable[Mapping[str, Any]]) -> Iterator[Reservation]:
+def _prepared(preparing: Preparing, calls: Iterable[Mapping[str, Any]]) -> Iterator[Reservation | Listed]:
     """Each call, stamped and checked."""
     for place, call in enumerate(calls):
         try:
@@ -277,12 +200,12 @@ def _prepared(preparing: Preparing, calls: Iterable[Mapping[str, Any]]) -> Itera
             raise
 
 
-def _bites(prepared: Iterator[Reservation]) -> Iterator[list[Reservation]]:
-    bite: list[Reservation] = []
+def _bites(prepared: Iterator[Reservation | Listed]) -> Iterator[list[Reservation | Listed]]:
+    bite: list[Reservation | Listed] = []
     size = 0
     for each in prepared:
         bite.append(each)
-        size += len(each.call.message or "")
+        size += len(each.message if isinstance(each, Listed) else each.call.message or "")
         if len(bite) >= BITE or size >= BUDGET:
             yield bite
             bite, size = [], 0

@@ -256,7 +256,7 @@ def test_arguments_that_the_caller_changes_later_go_out_as_they_were(post: Post)
 def test_more_than_is_kept_in_memory_is_read_again_and_goes_out_as_well(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_idempotent_tasks.sending.many.KEPT", 1000)
+    monkeypatch.setattr("django_idempotent_tasks.sending.outgoing.KEPT", 1000)
     charge = post.task()
     charge.submit_many(calls())
     assert [wire.loads(wire.dumps([each["args"], each["kwargs"]])) for each in post.arrived()] == [

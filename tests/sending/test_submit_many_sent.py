@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_idempotent_tasks.messages import relay as relays
-from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.models import IdempotencyKey, Pause
 from django_idempotent_tasks.states import State
 from tests.sending.test_submit_many import calls, numbers_of
 from tests.support.post import Post, no_broker, silent_broker
@@ -121,6 +121,30 @@ def test_a_call_that_is_cancelled_before_its_message_goes_out_is_not_sent(post: 
         one, _ = charge.submit_many(calls(1, 2))
         assert charge.cancel(task_id=one.result.id) == "cancelled"
     assert numbers_of(post.arrived()) == [2]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="counts PostgreSQL's round trips")
+def test_a_list_takes_one_round_trip_beside_its_savepoint_and_one_after_the_commit(post: Post) -> None:
+    charge = post.task()
+    charge.submit_many(calls(1, 2))
+    with CaptureQueriesContext(connection) as captured:
+        with transaction.atomic():
+            charge.submit_many(calls(*range(3, 203)))
+        found = [query["sql"] for query in captured.captured_queries]
+    # Pauses are read again every two seconds.
+    words = [sql.split()[0] for sql in found if Pause._meta.db_table not in sql]
+    assert words == ["BEGIN", "SAVEPOINT", "SAVEPOINT", "RELEASE", "COMMIT", "SELECT"]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a setting of PostgreSQL")
+def test_the_callers_patience_with_locks_is_as_it_was(post: Post) -> None:
+    charge = post.task()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '7s'")
+        charge.submit_many(calls(1, 2))
+        assert not charge.submit_many(calls(2))[0].created
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone()[0] == "7s"
 
 
 @pytest.mark.slow

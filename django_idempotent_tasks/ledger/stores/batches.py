@@ -11,6 +11,7 @@ from uuid import UUID
 from ...models import DEAD, BatchState, ChunkState
 from ...states import Category, State
 from ..batch_values import (
+    LETTERS,
     NO_OUTCOME,
     OK,
     BatchEntry,
@@ -22,6 +23,7 @@ from ..batch_values import (
 )
 from ..values import Claim
 from . import statements
+from .again import Repeated
 from .batch_moves import BatchMoves
 from .many_sql import ROWS, bites
 from .reading import Parameters, Row
@@ -127,7 +129,7 @@ class Change(NamedTuple):
     token: int | None
 
 
-class Batches(BatchMoves):
+class Batches(BatchMoves, Repeated):
     """Adds batches."""
 
     insert, open_page, page = ADD, OPEN, PAGE
@@ -185,8 +187,9 @@ class Batches(BatchMoves):
         return [_to_chunk(row) for row in self._rows(self.open_page, named)]
 
     def keep_outcomes(self, claim: Claim, *, outcomes: str) -> bool:
-        named = {"digest": self.dialect.uuid(claim.digest), "token": claim.token, "outcomes": outcomes}
-        return self._count(KEEP_OUTCOMES, named) == 1
+        if not LETTERS.issuperset(outcomes):
+            raise ValueError(f"These are no outcomes: {ascii(outcomes)[:60]}")
+        return self._count_again(KEEP_OUTCOMES, claim, outcomes=outcomes) == 1
 
     def keep_record(self, batch: UUID, record: RecordFailure) -> None:
         named = {

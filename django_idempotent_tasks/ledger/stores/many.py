@@ -6,14 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from ..values import Call, Entry, Wanted
+from ..reservable import Reservable
+from ..values import Call, Entry
 
 
 class ManyCalls(ABC):
     """The verbs of single calls, for many at once."""
 
     @abstractmethod
-    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+    def reserve_many(self, wanted: Sequence[Reservable]) -> set[UUID]:
         """Write PENDING rows in the open transaction, as ``reserve_new``, and return the keys written.
 
         Each call has a key of its own; a key that has a row is left as it is. The keys are taken in the
@@ -21,6 +22,11 @@ class ManyCalls(ABC):
         waits a moment at most. So of two senders of the same keys one waits, and holds no key that the
         other still wants.
         """
+
+    def left_of_many(self, wanted: Sequence[Reservable]) -> set[str]:
+        """Reserve as :meth:`reserve_many`; the digests of those that it has left, in hexadecimal digits."""
+        written = self.reserve_many(wanted)
+        return {each.hex for each in wanted if UUID(each.hex) not in written}
 
     @abstractmethod
     def read_many(self, calls: Sequence[Call]) -> list[Entry | None]:
@@ -33,6 +39,10 @@ class ManyCalls(ABC):
     @abstractmethod
     def all_wait(self, tokens: Mapping[UUID, int]) -> bool:
         """Whether each of these rows still has its token, and a message that is to be sent."""
+
+    def all_new_wait(self, digests: Sequence[str]) -> bool:
+        """:meth:`all_wait` for rows that were just reserved, by their digests in hexadecimal digits."""
+        return self.all_wait({UUID(digest): 0 for digest in digests})
 
     @abstractmethod
     def sends_failed(self, tokens: Mapping[UUID, int]) -> None:

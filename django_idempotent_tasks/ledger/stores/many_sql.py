@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ..values import Call, Entry, Wanted
+from ..reservable import Reservable
+from ..values import Call, Entry
 from . import claiming, statements
 from .messages import Messages
 from .reading import Parameters, to_digest, to_entry
@@ -47,7 +49,7 @@ class Many(Messages):
 
     hurry = SENDS_FAILED
 
-    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+    def reserve_many(self, wanted: Sequence[Reservable]) -> set[UUID]:
         rows = (self._wanted_parameters(each) for each in in_order(wanted))
         written: set[UUID] = set()
         for bite in bites(rows, ROWS):
@@ -112,18 +114,17 @@ class Many(Messages):
         listed: Parameters = {f"d{place}": self.dialect.uuid(each) for place, each in enumerate(digests)}
         return ", ".join(f"%({name})s" for name in listed), listed
 
-    def _wanted_parameters(self, wanted: Wanted) -> Parameters:
-        identity, call = wanted.call.identity, wanted.call
+    def _wanted_parameters(self, wanted: Reservable) -> Parameters:
         return {
-            "digest": self.dialect.uuid(identity.digest),
+            "digest": self.dialect.uuid(UUID(wanted.hex)),
             "wait": wanted.wait + wanted.republish,
             "sends": wanted.sends,
-            "task": call.task,
-            "scope": identity.scope,
-            "key_text": identity.key_text,
-            "task_id": call.task_id,
-            "fingerprint": self.dialect.uuid(identity.fingerprint),
-            "message": call.message,
+            "task": wanted.task,
+            "scope": wanted.scope,
+            "key_text": wanted.key_text,
+            "task_id": wanted.task_id,
+            "fingerprint": self.dialect.uuid(wanted.fingerprint),
+            "message": wanted.message,
         }
 
 
@@ -131,9 +132,9 @@ def _pair(call: Call) -> tuple[UUID, str]:
     return call.identity.digest, call.task_id
 
 
-def in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
-    """By digest: everybody takes keys in this order. As numbers, which are compared without Python's code."""
-    return sorted(wanted, key=lambda each: each.digest.int)
+def in_order(wanted: Iterable[Reservable]) -> list[Reservable]:
+    """By digest: everybody takes keys in this order."""
+    return sorted(wanted, key=attrgetter("hex"))
 
 
 def bites(found: Iterable[T], size: int) -> Iterator[list[T]]:

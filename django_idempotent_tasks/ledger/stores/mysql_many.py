@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.db import OperationalError
 
-from ..values import Wanted
+from ..reservable import Reservable
 from . import claiming, statements
 from . import mysql_statements as words
 from .many_sql import INSERT, ROWS, SENDS_FAILED, Many, bites, in_order
@@ -41,24 +41,24 @@ class MysqlMany(Many, LockedWrites):
     @abstractmethod
     def _is_harmless(self, error: OperationalError) -> bool: ...
 
-    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+    def reserve_many(self, wanted: Sequence[Reservable]) -> set[UUID]:
         written: set[UUID] = set()
         for bite in bites(in_order(wanted), ROWS):
             there = self._there(THERE, bite)
-            rest = [each for each in bite if each.digest not in there]
+            rest = [each for each in bite if UUID(each.hex) not in there]
             free, is_first_held = self._free(rest)
             written |= self._reserve_bite(free) if free else set()
             if is_first_held:
                 break
         return written
 
-    def _reserve_bite(self, free: list[Wanted]) -> set[UUID]:
+    def _reserve_bite(self, free: list[Reservable]) -> set[UUID]:
         owner = f"reserved:{uuid4().hex}"
         rows = [self._wanted_parameters(each) | {"owner": owner} for each in free]
         insert, values = self._inserting(INSERT, f"({_NAMED})", f" {words.ON_DUPLICATE}", rows)
         if not self._write(insert, values):
             return set()
-        digests = [each.digest for each in free]
+        digests = [UUID(each.hex) for each in free]
         found = self._listing(self.dialect.sql(MINE), digests, {"owner": owner})
         mine = [UUID(str(digest)) for (digest,) in found]
         if mine:
@@ -66,7 +66,7 @@ class MysqlMany(Many, LockedWrites):
             self._count(self.dialect.sql(UNNAME).replace("DIGESTS", names), listed | {"owner": owner})
         return set(mine)
 
-    def _free(self, rest: list[Wanted]) -> tuple[list[Wanted], bool]:
+    def _free(self, rest: list[Reservable]) -> tuple[list[Reservable], bool]:
         """Those that have no row, up to the first that another transaction has; whether one has."""
         try:
             there = self._there(LOCK_MANY, rest)
@@ -74,10 +74,10 @@ class MysqlMany(Many, LockedWrites):
             if not self._is_harmless(error):
                 raise
             return self._free_alone(rest)
-        return [each for each in rest if each.digest not in there], False
+        return [each for each in rest if UUID(each.hex) not in there], False
 
-    def _free_alone(self, rest: list[Wanted]) -> tuple[list[Wanted], bool]:
-        free: list[Wanted] = []
+    def _free_alone(self, rest: list[Reservable]) -> tuple[list[Reservable], bool]:
+        free: list[Reservable] = []
         for each in rest:
             is_there = self._look(self._wanted_parameters(each))
             if is_there is None:
@@ -86,10 +86,10 @@ class MysqlMany(Many, LockedWrites):
                 free.append(each)
         return free, False
 
-    def _there(self, template: str, bite: list[Wanted]) -> set[UUID]:
+    def _there(self, template: str, bite: list[Reservable]) -> set[UUID]:
         if not bite:
             return set()
-        found = self._listing(self.dialect.sql(template), [each.digest for each in bite], {})
+        found = self._listing(self.dialect.sql(template), [UUID(each.hex) for each in bite], {})
         return {UUID(str(digest)) for (digest,) in found}
 
     def _hurry(self, digests: list[UUID], token: int) -> None:

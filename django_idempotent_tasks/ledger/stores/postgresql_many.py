@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from struct import unpack
 from uuid import UUID
 
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 
-from ..values import Wanted
+from ..reservable import Reservable
 from . import claiming, locks
-from .many_sql import ANSWERED, SENDS_FAILED, WAITING, Many, in_order
+from .many_sql import ANSWERED, ROWS, SENDS_FAILED, WAITING, Many, bites, in_order
 from .postgresql_statements import LOCKED, SHARE_MANY, seconds_of
-from .reading import Parameters, to_digest
+from .reading import Parameters, Row, to_digest
 
 #: The columns of the calls, and their types.
 _GIVEN = {
@@ -72,13 +74,18 @@ def _element(value: object) -> str:
 def _reserve_many(unheld: str) -> str:
     """Insert the keys that have no row, in their order, up to the first that is not ``unheld``.
 
-    LIMIT ends the look there: no key behind it is locked.
+    LIMIT ends the look there: no key behind it is locked. It waits for a lock for a moment only: the setting
+    is made before the first row is looked at, and taken back once the last one is written.
     """
     unheld = unheld.replace("%(lock)s", "given.lock")
     return f"""
-WITH given AS MATERIALIZED (
+WITH patience AS MATERIALIZED (
+  SELECT current_setting('lock_timeout') AS before,
+         pg_catalog.set_config('lock_timeout', %(patience)s, true) AS now
+), given AS MATERIALIZED (
   SELECT asked.*, EXISTS (SELECT 1 FROM {{key}} k WHERE k.digest = asked.digest) AS is_there
-    FROM unnest({_ARRAYS}) WITH ORDINALITY AS asked({", ".join(_GIVEN)}, place)
+    FROM patience, unnest({_ARRAYS}) WITH ORDINALITY AS asked({", ".join(_GIVEN)}, place)
+   WHERE patience.now IS NOT NULL
 ), held AS MATERIALIZED (
   SELECT place FROM (SELECT place, CASE WHEN is_there THEN true ELSE {unheld} END AS may_go FROM given) looked
    WHERE NOT may_go LIMIT 1
@@ -87,7 +94,8 @@ WITH given AS MATERIALIZED (
    WHERE NOT is_there AND place < COALESCE((SELECT place FROM held), place + 1)
   ON CONFLICT (digest) DO NOTHING RETURNING digest
 )
-SELECT count(*), CASE WHEN count(*) < %(asked)s THEN array_agg(digest::text) END FROM made
+SELECT count(*), CASE WHEN count(*) < %(asked)s THEN array_agg(replace(digest::text, '-', '')) END,
+       pg_catalog.set_config('lock_timeout', (SELECT before FROM patience), true) FROM made
 """
 
 
@@ -105,58 +113,97 @@ HURRY_ARRAYS = SENDS_FAILED.replace(
 )
 
 
-def _lock(digest: UUID) -> int:
-    """The number of a key's lock: its first eight bytes, signed."""
-    number = digest.int >> 64
-    return number - (1 << 64) if number >> 63 else number
+#: Around a statement that may fail where its transaction is to go on.
+_SAVE, _FORGET = "SAVEPOINT idempotent_many", "RELEASE SAVEPOINT idempotent_many"
+_UNDO = f"ROLLBACK TO {_SAVE}; {_FORGET}"
+
+
+def locks_of(digests: Sequence[str]) -> str:
+    """An array of the numbers of keys' locks: the first eight bytes of their digests, signed."""
+    first = bytes.fromhex("".join([digest[:16] for digest in digests]))
+    return f"{{{str(unpack(f'>{len(digests)}q', first))[1:-1].rstrip(',')}}}"
 
 
 class PostgresMany(Many):
     """Adds what is done with many calls at once."""
 
-    def reserve_many(self, wanted: Sequence[Wanted]) -> set[UUID]:
+    def reserve_many(self, wanted: Sequence[Reservable]) -> set[UUID]:
+        left = self.left_of_many(wanted)
+        return {UUID(each.hex) for each in wanted if each.hex not in left}
+
+    def left_of_many(self, wanted: Sequence[Reservable]) -> set[str]:
         if not wanted:
             return set()
         taken = locks.taken_by(self.connection)
         is_used_up = taken.count + len(wanted) > locks.LOCK_LIMIT
+        rows = in_order(wanted)
+        digests = [each.hex for each in rows]
         try:
-            with self.together(), locks.short_wait(self.connection):
-                written = self._reserve_many(wanted, locked=not is_used_up)
+            written, some = self._reserve_many(self._columns(rows, digests), locked=not is_used_up)
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", None) not in locks.NOT_GRANTED:
                 raise
-            return set()
-        taken.count += 0 if is_used_up else len(written)
-        return written
+            return set(digests)
+        taken.count += 0 if is_used_up else written
+        return set() if written == len(rows) else set(digests).difference(some or ())
 
-    def _reserve_many(self, wanted: Sequence[Wanted], *, locked: bool) -> set[UUID]:
-        rows = in_order(wanted)
-        digests = [each.digest for each in rows]
-        columns = self._columns(rows, digests)
+    def _reserve_many(self, columns: Parameters, *, locked: bool) -> tuple[int, list[str] | None]:
+        """How many rows it has written, and which where these are not all."""
         if not locked:
             self._row(SHARE_MANY, {})
         template = RESERVE_MANY if locked else RESERVE_MANY_UNLOCKED
-        ((written, some),) = self._rows(template, columns | {"asked": len(rows)})
-        return set(digests) if written == len(rows) else {UUID(digest) for digest in some or ()}
+        if self._speaks_simply():
+            ((written, some, _),) = self._rows_saved(template, columns)
+        else:
+            with self.together():
+                ((written, some, _),) = self._rows(template, columns)
+        return written, some
 
-    def _columns(self, rows: Sequence[Wanted], digests: Sequence[UUID]) -> Parameters:
-        calls = [each.call for each in rows]
-        identities = [call.identity for call in calls]
+    def _speaks_simply(self) -> bool:
+        """Whether several statements may go in one round trip, of which one has rows."""
+        raw = self.connection.connection
+        # psycopg2 gives the last one's rows alone; a cursor that binds on the server takes one statement.
+        binds_here = hasattr(raw, "pgconn") and hasattr(raw.cursor_factory, "mogrify")
+        return self.connection.in_atomic_block and binds_here
+
+    def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
+        """The rows of a statement in a savepoint of its own, in the open transaction."""
+        statement = f"{_SAVE}; {self.dialect.sql(template).strip()}; {_FORGET}"
+        with self.connection.cursor() as cursor:
+            try:
+                self._execute(cursor, statement, parameters)
+            except DatabaseError:
+                with suppress(DatabaseError):
+                    cursor.execute(_UNDO)
+                raise
+            cursor.nextset()
+            return list(cursor.fetchall())
+
+    def _columns(self, rows: Sequence[Reservable], digests: Sequence[str]) -> Parameters:
         return {
-            "digest": digests_array(digests),
-            "lock": array([_lock(digest) for digest in digests]),
+            "digest": f"{{{','.join(digests)}}}",
+            "lock": locks_of(digests),
             "wait": array([each.wait + each.republish for each in rows]),
             "sends": array([each.sends for each in rows]),
-            "task": array([call.task for call in calls]),
-            "scope": array([identity.scope for identity in identities]),
-            "key_text": texts_array([identity.key_text for identity in identities]),
-            "task_id": texts_array([call.task_id for call in calls]),
-            "fingerprint": array([identity.fingerprint for identity in identities]),
-            "message": BETWEEN.join([call.message or "" for call in calls]),
+            "task": array([each.task for each in rows]),
+            "scope": array([each.scope for each in rows]),
+            "key_text": texts_array([each.key_text for each in rows]),
+            "task_id": texts_array([each.task_id for each in rows]),
+            "fingerprint": array([each.fingerprint for each in rows]),
+            "message": BETWEEN.join([each.message or "" for each in rows]),
+            "asked": len(rows),
+            "patience": f"{locks.SHORT_WAIT}ms",
         }
 
+    def all_new_wait(self, digests: Sequence[str]) -> bool:
+        parts = bites(digests, ROWS)
+        return all(self._waiting_of(f"{{{','.join(part)}}}", 0) == len(part) for part in parts)
+
     def _waiting(self, digests: list[UUID], token: int) -> int:
-        ((waiting,),) = self._rows(WAITING_ARRAY, {"digests": digests_array(digests), "token": token})
+        return self._waiting_of(digests_array(digests), token)
+
+    def _waiting_of(self, digests: str, token: int) -> int:
+        ((waiting,),) = self._rows(WAITING_ARRAY, {"digests": digests, "token": token})
         return int(waiting)
 
     def _replaced(self, ids: list[str]) -> set[tuple[UUID, str]]:

@@ -6,6 +6,7 @@ the driver had done already when a signal struck inside Django.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -44,6 +45,15 @@ def session_of(connection: BaseDatabaseWrapper, *, at_any_cost: bool = True) -> 
             return told
     is_sound = connection.connection is None or connection.autocommit
     return Session.IDLE if is_sound and not connection.in_atomic_block else Session.UNREADY
+
+
+def is_seen_open(connection: Any) -> bool:
+    """Whether :func:`session_of` says OPEN at no cost, for whoever asks at each statement."""
+    raw, ask = connection.connection, _SEEN_OPEN.get(connection.vendor)
+    try:
+        return raw is not None and ask is not None and ask(raw)
+    except connection.Database.Error:  # closed or broken: the server has rolled back
+        return False
 
 
 def _asked(ask: Any, connection: Any) -> Session:
@@ -101,5 +111,10 @@ def _is_in_transaction(connection: Any) -> bool:
     return False
 
 
+#: The driver of MySQL and MariaDB does not tell.
+_SEEN_OPEN: dict[str, Callable[[Any], bool]] = {
+    "postgresql": lambda raw: status_of(raw) in _OPEN,
+    "sqlite": lambda raw: bool(raw.in_transaction),
+}
 _FREE = {"mysql": _mysql_for_free, "postgresql": _postgresql, "sqlite": _sqlite}
 _ASKED = {True: {**_FREE, "mysql": _mysql}, False: _FREE}

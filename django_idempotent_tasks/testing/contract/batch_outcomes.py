@@ -55,6 +55,14 @@ class KeptOutcomes(BatchBench):
         assert self.store().keep_outcomes(self.claimed(), outcomes="o") is False
         assert self.outcomes(batch) == ["..."]
 
+    def test_a_text_that_is_no_outcome_is_refused(self) -> None:
+        batch, calls = self.sealed()
+        claim = self.holding_chunk(calls[0])
+        with suppress(ValueError):
+            self.store().keep_outcomes(claim, outcomes="o'.")
+            raise AssertionError("it was written")
+        assert self.outcomes(batch) == ["..."]
+
     def test_an_owner_that_was_taken_over_writes_no_outcome_once_the_taker_holds_the_chunk(self) -> None:
         batch, calls = self.sealed()
         claim = self.holding_chunk(calls[0])

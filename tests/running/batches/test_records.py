@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from tests.support.batches import APPS, Desk, done, failures, outcomes, texts
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from django_idempotent_tasks.models import BatchChunk
+from tests.support.batches import APPS, Desk, done, failures, outcomes, texts, write
 from tests.support.deliveries import ALIASES
 
 pytestmark = [
@@ -27,3 +32,35 @@ def test_each_record_is_done_once_and_the_callback_is_called_with_the_batch(desk
     }  # fmt: skip
     assert batch.progress == 1.0
     assert failures() == []
+
+
+def test_a_chunk_is_begun_and_each_of_its_outcomes_is_written_with_one_statement(
+    desk: Desk, alias: str
+) -> None:
+    task = desk.registering()
+    desk.submit(task, texts(5))
+    (message,) = desk.arrived()
+    with CaptureQueriesContext(connections[alias]) as captured:
+        desk.deliver(message)
+    table = BatchChunk._meta.db_table
+    words = [
+        query["sql"].split()[0]
+        for query in captured.captured_queries
+        if f"{table} SET token" in query["sql"] or f"{table} SET outcomes = '" in query["sql"]
+    ]
+    assert words == ["UPDATE"] * 6
+    assert not [query for query in captured.captured_queries if f"FROM {table} WHERE" in query["sql"]]
+
+
+def test_the_outcome_of_a_record_is_kept_also_after_its_body_has_connected_anew(
+    desk: Desk, alias: str
+) -> None:
+    def body(task: Any, records: list[Any]) -> None:
+        for record in task.idempotency.records(records):
+            with record:
+                write(record.value)
+            connections[alias].close()
+
+    batch = desk.submit(desk.chunked(body), texts(3))
+    desk.run()
+    assert (done(), outcomes(), batch.refresh().state) == (texts(3), ["ooo"], "finished")

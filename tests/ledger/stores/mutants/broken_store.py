@@ -8,10 +8,11 @@ from typing import ClassVar
 from django.db import connections
 
 from django_idempotent_tasks.ledger.stores import LedgerStore
+from django_idempotent_tasks.ledger.stores.again import Repeated
 from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
 from django_idempotent_tasks.ledger.stores.reading import Parameters, Row
-from django_idempotent_tasks.ledger.stores.sql import SqlStore
 from django_idempotent_tasks.ledger.stores.sqlite import SqliteStore
+from django_idempotent_tasks.ledger.values import Claim
 from django_idempotent_tasks.testing.contract import StoreContract
 
 
@@ -33,7 +34,7 @@ class Mutation:
         return template.replace(self.old, self.new) if self.where in template else template
 
 
-class _Broken(SqlStore):
+class _Broken(Repeated):
     mutation: ClassVar[Mutation]
     changed: ClassVar[set[str]]
 
@@ -46,6 +47,9 @@ class _Broken(SqlStore):
     def _count(self, template: str, parameters: Parameters) -> int:
         return super()._count(self._break(template), parameters)
 
+    def _count_again(self, template: str, claim: Claim, **own: str) -> int:
+        return super()._count_again(self._break(template), claim, **own)
+
     def _break(self, template: str) -> str:
         broken = self.mutation.of(template)
         if broken != template:
@@ -55,6 +59,9 @@ class _Broken(SqlStore):
 
 class BrokenPostgresStore(_Broken, PostgresStore):
     """PostgreSQL's."""
+
+    def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
+        return super()._rows_saved(self._break(template), parameters)
 
 
 class BrokenSqliteStore(_Broken, SqliteStore):

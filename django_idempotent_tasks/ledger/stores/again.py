@@ -1,0 +1,60 @@
+"""Runs one statement again and again for one claim: its text and its cursor are made once.
+
+Django and the driver take as long to make a cursor and to put parameters into a text as the server takes for
+a small statement.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..values import Claim
+from .sql import SqlStore
+
+#: Where the text stands that differs each time.
+_PLACE = "\x1f"
+
+
+class Again:
+    """A statement of a claim, which has known parameters but for one text."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, template: str, claim: Claim, text: str) -> None:
+        self._connection = connection
+        self._template = template
+        self._claim = claim
+        self._head, _, self._tail = text.partition(_PLACE)
+        self._cursor: Any = None
+        #: The driver's connection that the cursor is of: Django may have connected anew since.
+        self._raw: Any = None
+
+    def is_of(self, template: str, claim: Claim) -> bool:
+        """Whether it is this statement of this claim."""
+        return self._claim is claim and self._template == template
+
+    def count(self, own: str) -> int:
+        """Run it with this text, which needs no quoting; how many rows it has changed."""
+        connection = self._connection
+        # A cursor knows from its beginning whether its statements are logged.
+        if self._raw is not connection.connection or self._cursor is None or connection.queries_logged:
+            self._cursor = connection.cursor()
+            self._raw = connection.connection
+        self._cursor.execute(f"{self._head}{own}{self._tail}")
+        return int(self._cursor.rowcount)
+
+
+class Repeated(SqlStore):
+    """Adds a statement that is run again and again."""
+
+    _again: Again | None = None
+
+    def _count_again(self, template: str, claim: Claim, **own: str) -> int:
+        """As ``_count``, with the claim's digest and token, and a text of letters that need no quoting."""
+        ((name, text),) = own.items()
+        again = self._again
+        if again is None or not again.is_of(template, claim):
+            known = {"digest": f"'{self.dialect.uuid(claim.digest)}'", "token": int(claim.token)}
+            whole = self.dialect.sql(template) % (known | {name: f"'{_PLACE}'"})
+            again = self._again = Again(self.connection, template, claim, whole)
+        return again.count(text)
