@@ -16,7 +16,7 @@ from django.db import transaction
 
 from ..exceptions import PermanentError
 from ..ledger.stores import LedgerStore
-from ..ledger.stores.session import Session
+from ..ledger.stores.session import Session, session_of
 
 #: What ends a transaction, and does not only go back to a savepoint.
 _ENDING = re.compile(
@@ -69,4 +69,4 @@ class _Watch:
         raise PermanentError(msg)
 
     def _is_open(self) -> bool:
-        return self._store.session(at_any_cost=False) is Session.OPEN
+        return session_of(self._store.connection, at_any_cost=False) is Session.OPEN
