@@ -16,6 +16,7 @@ from ..ledger.values import Call, Claim, Claimed, Grant, Refusal, Waiting
 from ..messages.message import AGAIN
 from ..states import Reason
 from .atomic_attempt import PACE, AtomicAttempt, DatabaseGone
+from .atomic_settlement import AtomicSettlement
 from .delivery import Delivery
 from .endings import struck_by
 
@@ -54,11 +55,11 @@ class AtomicDelivery(Delivery):
 
     def _tried(self, call: Call, owner: str) -> AtomicAttempt | Refusal:
         """Run the transaction, and begin it again while the database refuses its claim."""
-        first = self._first_step()
+        first = step = self._first_step()
         for left in reversed(range(TRIES)):
             try:
-                refusal = self._counted(call, owner) or self._foreseen(call)
-                return refusal or self._transaction(call, owner, first)
+                refusal = self._counted(call, owner) or self._foreseen(call, first)
+                return refusal or self._transaction(call, owner, step)
             except DatabaseError as error:
                 if self.in_transaction:
                     raise
@@ -67,7 +68,7 @@ class AtomicDelivery(Delivery):
                 self.ledger.store.connection.close()
                 if not left:
                     self._store_is_down(error)
-            first = Step.WAIT
+            step = Step.WAIT
         raise AssertionError  # the last round returns or raises
 
     def _transaction(self, call: Call, owner: str, first: Step) -> AtomicAttempt | Refusal:
@@ -93,9 +94,10 @@ class AtomicDelivery(Delivery):
         return transaction.atomic(using=store.connection.alias, durable=True)
 
     def _attempt(self, claim: Claim) -> AtomicAttempt:
-        return AtomicAttempt(
-            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        settlement = AtomicSettlement(
+            self.task, self.request, self.ledger, claim, in_caller_transaction=self.in_transaction
         )
+        return AtomicAttempt(settlement, self.watch)
 
     def _counted(self, call: Call, owner: str) -> Refusal | None:
         """Count the start of a redelivered message before it runs; its refusal where it must not run."""

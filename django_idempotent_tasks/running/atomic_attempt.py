@@ -17,14 +17,14 @@ from django.db.transaction import TransactionManagementError
 from ..errors.raised import is_a, is_shutdown, message_of
 from ..exceptions import LeaseLost, PermanentError
 from ..ledger.atomic import ANY_TOKEN, AtomicLedger
-from ..ledger.values import Answer, Claim
+from ..ledger.values import Answer
 from ..messages.blame import Fault, fault_of
 from ..messages.header import carried, carry
 from ..states import Reason, State
 from .atomic_settlement import AtomicSettlement
 from .attempt import Attempt
 from .conflicts import LIMIT, conflict_behind, is_decided, met_once_more, times_met, wait_after
-from .context import announce_start, entered
+from .context import Entered, announce_start
 from .endings import struck_by
 from .handlers import mark_answered
 from .leftovers import Watch, refuse
@@ -51,19 +51,16 @@ class AtomicAttempt(Attempt):
     settlement: AtomicSettlement
     ledger: AtomicLedger
 
-    def __init__(
-        self, task: Any, ledger: AtomicLedger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
-    ) -> None:
-        settlement = AtomicSettlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
-        settlement.seen = claim.token - 1
+    def __init__(self, settlement: AtomicSettlement, watch: Watch) -> None:
+        settlement.seen = settlement.claim.token - 1
         super().__init__(settlement, watch)
-        self.is_poison = claim.grant.crashes >= ledger.policy.max_crashes
+        self.is_poison = self.claim.grant.crashes >= self.ledger.policy.max_crashes
         self.ignored: Ignore | None = None
         self.committing = False
         #: The conflict by which the database undid the transaction in favour of another one.
         self.conflict: BaseException | None = None
         #: The driver's connection on which the claim was made.
-        self.driver = ledger.store.connection.connection
+        self.driver = self.ledger.store.connection.connection
         #: The error that prevented the commit, or may have prevented it.
         self.error: BaseException | None = None
 
@@ -97,7 +94,7 @@ class AtomicAttempt(Attempt):
         """Run the body and complete the key, before the commit."""
         if self.is_poison:
             raise _RollBack
-        with entered(self):
+        with Entered(self):
             announce_start(self)
             self._body(args, kwargs)
         if self.captured is not None:  # self.retry(throw=False)

@@ -20,7 +20,7 @@ from ..messages.message import Message, beside
 from ..states import Category, Reason, State
 from .categories import CERTAIN, FINAL, category_of_error, is_thrown
 from .conflicts import conflict_behind
-from .context import Done, entered
+from .context import Done, Entered
 from .endings import SIGNALS, cause_of, is_misfit, ordinary, struck_by
 from .handle import Handle
 from .leftovers import Watch
@@ -54,7 +54,11 @@ class Attempt(ABC):
         #: The replacement that ``self.replace()`` sent, as the row keeps it.
         self.replacement: str | None = None
         self.is_replacing = False
-        self.handle = Handle(self)
+
+    @property
+    def handle(self) -> Handle:
+        """What the body gets as ``self.idempotency``."""
+        return Handle(self)
 
     def bury(self) -> NoReturn:
         """Fail a key whose workers died too often, without another start of the body."""
@@ -283,7 +287,7 @@ class Attempt(ABC):
 
     def _retry_by_policy(self, error: BaseException) -> BaseException:
         """Ask Celery for a retry: it raises ``Retry``, or the error itself once the retries are used up."""
-        with entered(self):
+        with Entered(self):
             try:
                 self.task.retry(exc=error, **retry_options(self.task, self.request.retries))
             except BaseException as outcome:  # noqa: BLE001  whichever it is, the caller settles it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
@@ -169,14 +169,19 @@ def active() -> Any:
     return _active.get()
 
 
-@contextmanager
-def entered(attempt: Any) -> Iterator[None]:
-    """Make ``attempt`` the running one."""
-    token = _active.set(attempt)
-    try:
-        yield
-    finally:
-        _active.reset(token)
+class Entered:
+    """Inside, ``attempt`` is the running one."""
+
+    __slots__ = ("_attempt", "_token")
+
+    def __init__(self, attempt: Any) -> None:
+        self._attempt = attempt
+
+    def __enter__(self) -> None:
+        self._token = _active.set(self._attempt)
+
+    def __exit__(self, *_error: object) -> None:
+        _active.reset(self._token)
 
 
 def announce_start(attempt: Any) -> None:

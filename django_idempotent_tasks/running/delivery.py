@@ -16,6 +16,7 @@ from django.db import Error as DatabaseError
 from ..conf.options import Policy
 from ..exceptions import DuplicateTask, InvalidKey, KeyMismatch, RecordedError, StoreDown
 from ..identity.key import Identity
+from ..ledger import guesses
 from ..ledger.encoding import decode_error
 from ..ledger.following import Intake
 from ..ledger.ledger import Ledger
@@ -53,12 +54,12 @@ class Delivery(ABC):
 
     kind: type[Ledger] = Ledger
 
-    def __init__(self, task: Any, policy: Policy, args: Any, kwargs: Any) -> None:
+    def __init__(self, task: Any, request: Any, policy: Policy, args: Any, kwargs: Any) -> None:
         self.task = task
+        self.request = request
         self.policy = policy
         self.args = args
         self.kwargs = kwargs
-        self.request = task.request
         #: The call's identity as it travels, with the marks in it.
         self.header: dict[str, Any] = {}
         self.ledger = self.kind(get_store(), policy)
@@ -72,6 +73,8 @@ class Delivery(ABC):
 
     def perform(self) -> Any:
         """The result, or what Celery has to see is raised."""
+        if not self.watch.is_begun_by_hand:
+            return self._perform()
         with self.watch.as_the_callers():
             return self._perform()
 
@@ -106,12 +109,12 @@ class Delivery(ABC):
             return Step.WAIT
         return Step.RESERVED if is_reserved(self.header) else Step.INSERT
 
-    def _foreseen(self, call: Call) -> Refused | None:
+    def _foreseen(self, call: Call, first: Step) -> Refused | None:
         """The refusal of a call that is expected to be a duplicate, before anything is begun or stored.
 
         None where the call is none, and where a duplicate that finds work undone waits for it or follows it.
         """
-        if self._first_step() is not Step.INSERT:
+        if first is not Step.INSERT or not guesses.expects_a_duplicate(self.place, call.task):
             return None
         undone = not (self.policy.follows or self._replays())
         return self.ledger.foreseen(call, self.place, undone=undone)

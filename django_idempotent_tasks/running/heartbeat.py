@@ -122,28 +122,34 @@ class Heart:
 
     def _run(self) -> None:
         while True:
-            renewable, reporting = self._wait()
-            if renewable:
-                self._beat(renewable)
-            if reporting:
-                self._report(reporting)
+            self._serve(*self._wait())
+
+    def _serve(self, renewable: list[_Held], reporting: list[_Held]) -> None:
+        if renewable:
+            self._beat(renewable)
+        if reporting:
+            self._report(reporting)
 
     def _wait(self) -> tuple[list[_Held], list[_Held]]:
         """Sleep until a beat or a report is due; returns the leases to renew and those to report for.
 
-        The lock is never held across a statement.
+        The lock is never held across a statement. The thread refers to no lease while it sleeps.
         """
         with self._changed:
-            while True:
-                live = [held for held in self._held if not held.lost]
-                now = time.monotonic()
-                beat = min((held.next_beat for held in live), default=None)
-                reports = {held: due for held in live if (due := held.progress.due) is not None}
-                reporting = [held for held, due in reports.items() if due <= now]
-                if reporting or (beat is not None and beat <= now):
-                    return live if beat is not None and beat <= now else [], reporting
-                self._wakes = min([*reports.values(), *([] if beat is None else [beat])], default=None)
-                self._changed.wait(None if self._wakes is None else self._wakes - now)
+            while (due := self._due(time.monotonic())) is None:
+                self._changed.wait(None if self._wakes is None else self._wakes - time.monotonic())
+            return due
+
+    def _due(self, now: float) -> tuple[list[_Held], list[_Held]] | None:
+        """The leases to renew and those to report for; None where none is due, and ``_wakes`` says when."""
+        live = [held for held in self._held if not held.lost]
+        beat = min((held.next_beat for held in live), default=None)
+        reports = {held: due for held in live if (due := held.progress.due) is not None}
+        reporting = [held for held, due in reports.items() if due <= now]
+        if reporting or (beat is not None and beat <= now):
+            return live if beat is not None and beat <= now else [], reporting
+        self._wakes = min([*reports.values(), *([] if beat is None else [beat])], default=None)
+        return None
 
     def _report(self, due: list[_Held]) -> None:
         """Write progress reports; a report that the database does not take is written later.

@@ -15,6 +15,7 @@ from ..ledger.values import Call, Claim, Claimed, Grant, Outcome
 from ..states import State
 from .delivery import Delivery
 from .leased_attempt import LeasedAttempt
+from .settlement import Settlement
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -40,7 +41,7 @@ class LeasedDelivery(Delivery):
         try:
             return attempt.run(self.args, self.kwargs)
         finally:
-            attempt.records.follow()
+            attempt.tell_batch()
             if self.ledger.policy.follows and not self.in_transaction:
                 self._let_follow(attempt.claim)
 
@@ -52,18 +53,19 @@ class LeasedDelivery(Delivery):
             logger.warning("%s: the sweeper gives its key to the follow-up (%r)", self.task.name, error)
 
     def _attempt(self, claim: Claim) -> LeasedAttempt:
-        return LeasedAttempt(
-            self.task, self.ledger, claim, self.watch, in_caller_transaction=self.in_transaction
+        settlement = Settlement(
+            self.task, self.request, self.ledger, claim, in_caller_transaction=self.in_transaction
         )
+        return LeasedAttempt(settlement, self.watch)
 
     def _claim(self, call: Call, owner: str) -> Outcome:
         """Claim, and once more on a new connection; by its owner id a claim recognises its own row."""
         try:
-            foreseen = self._foreseen(call)
+            first = self._first_step()
+            foreseen = self._foreseen(call, first)
             if foreseen is not None:
                 return foreseen
-            stored, first = self._stored(call), self._first_step()
-            return self.ledger.claim(stored, owner=owner, first=first, place=self.place)
+            return self.ledger.claim(self._stored(call), owner=owner, first=first, place=self.place)
         except DatabaseError:
             if self.in_transaction:
                 raise

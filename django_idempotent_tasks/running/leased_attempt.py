@@ -12,40 +12,32 @@ from celery.exceptions import Ignore, Reject, Retry
 from .. import signals
 from ..errors.raised import is_a, is_shutdown
 from ..exceptions import LeaseLost, ManualReview, OuterTransaction
-from ..ledger.ledger import Ledger
 from ..ledger.progress import encode_progress
 from ..ledger.succession import Heir, succeeded_by
-from ..ledger.values import Answer, Claim
+from ..ledger.values import Answer
 from ..states import Category
 from . import heartbeat
-from .attempt import Attempt
-from .context import Done, announce_start, entered
+from .context import Done, Entered, announce_start
 from .endings import cause_of, struck_by
 from .handlers import mark_answered
 from .kept_open import kept_open
 from .leftovers import Watch, refuse
+from .parted import PartedAttempt
 from .progress import Progress
-from .records import Records
 from .replay import check_replacement, replaced_in_a_transaction, replacement_text, replay
 from .reschedule import come_back, give_back
 from .settlement import Settlement
-from .steps import Steps
 
 logger = logging.getLogger("django_idempotent_tasks")
 
 
-class LeasedAttempt(Attempt):
+class LeasedAttempt(PartedAttempt):
     """One run of a leased claim, which other processes see."""
 
-    def __init__(
-        self, task: Any, ledger: Ledger, claim: Claim, watch: Watch, *, in_caller_transaction: bool
-    ) -> None:
-        settlement = Settlement(task, ledger, claim, in_caller_transaction=in_caller_transaction)
+    def __init__(self, settlement: Settlement, watch: Watch) -> None:
         super().__init__(settlement, watch)
-        self.lost = self.doubted = self.gave_up = False
+        self.lost = self.doubted = False
         self.progress = Progress()
-        self.steps = Steps(self)
-        self.records = Records(self)
 
     def run(self, args: Any, kwargs: Any) -> Any:
         """Run the body and settle the claim; returns the result or raises what Celery has to see."""
@@ -54,8 +46,7 @@ class LeasedAttempt(Attempt):
                 if self.claim.grant.crashes >= self.ledger.policy.max_crashes:
                     self.bury()
                 try:
-                    with self._reported(), entered(self), self._savepoint():
-                        value = self._body(args, kwargs)
+                    value = self._reported(args, kwargs)
                     self._check_records()
                 except BaseException as error:  # noqa: BLE001  whatever ends a body must settle its claim
                     return self.ended_by(error)
@@ -63,18 +54,28 @@ class LeasedAttempt(Attempt):
             except LeaseLost:
                 return self._superseded()
 
-    def _check_records(self) -> None:
-        """Raise where the body has left records; not where it will run again, or could not do them."""
-        if not (self.completed or self.gave_up) and self.captured is None:
-            self.records.check_end()
+    def _reported(self, args: Any, kwargs: Any) -> Any:
+        """Run the body, and write its last progress report before its outcome, also when it fails."""
+        try:
+            with Entered(self):
+                value = self._body(args, kwargs)
+        except Exception:
+            self.progress.finish(self.ledger.store, self.claim)
+            raise
+        self.progress.finish(self.ledger.store, self.claim)
+        return value
 
     def _body(self, args: Any, kwargs: Any) -> Any:
-        try:
+        """Run the body, in the caller's transaction behind a savepoint."""
+        if not self.in_caller_transaction:
             return self._watched(args, kwargs)
-        except Exception as error:
-            if not (self.completed and self.in_caller_transaction):
-                raise
-            return self.ended_by(error)  # raised, it would roll back the savepoint with the completion
+        with self.transaction():
+            try:
+                return self._watched(args, kwargs)
+            except Exception as error:
+                if not self.completed:
+                    raise
+                return self.ended_by(error)  # raised, it would roll back the savepoint with the completion
 
     def _watched(self, args: Any, kwargs: Any) -> Any:
         """Run the body and close connections on which it left a transaction open: nobody would commit it."""
@@ -111,29 +112,11 @@ class LeasedAttempt(Attempt):
         if not self.in_caller_transaction:
             heartbeat.hurry(self.progress)
 
-    @contextmanager
-    def _reported(self) -> Iterator[None]:
-        """Write a body's last progress report before its outcome, also when the body fails."""
-        try:
-            yield
-        except Exception:
-            self.progress.finish(self.ledger.store, self.claim)
-            raise
-        self.progress.finish(self.ledger.store, self.claim)
-
-    def _savepoint(self) -> AbstractContextManager[Any]:
-        return self.transaction() if self.in_caller_transaction else nullcontext()
-
     def transaction(self) -> AbstractContextManager[Any]:
         """A transaction of our own, or a savepoint in the caller's."""
         if self.in_caller_transaction:
             return self.ledger.store.together()
         return kept_open(self.ledger.store, self.task.name)
-
-    def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, *, external: bool) -> Any:
-        """What ``.step()`` does."""
-        self.records.check_none_runs("step()")
-        return self.steps.take(name, function, args, kwargs, external=external)
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -169,8 +152,8 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called complete() twice; its key is completed already."
             raise RuntimeError(msg)
-        self.steps.check_none_runs("complete()")
-        self.records.check_done("complete()")
+        self._check_no_step("complete()")
+        self._check_done("complete()")
         if self.gave_up:
             raise self.settlement.lost()
         if self.watch.is_by_hand():
@@ -227,7 +210,7 @@ class LeasedAttempt(Attempt):
         if self.completed:
             msg = f"{self.task.name} called replace() after complete(): its key has a result already."
             raise RuntimeError(msg)
-        self.records.check_done("replace()")
+        self._check_done("replace()")
         check_replacement(self.task, sig, self.claim, in_place=True)
         text, _ = replacement_text(self.task, sig)
         before = len(self.ledger.store.connection.run_on_commit)

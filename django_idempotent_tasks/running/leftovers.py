@@ -39,13 +39,15 @@ class Watch:
 
     def begin(self) -> None:
         """Note, before the claim, on which connections a transaction is open."""
-        sessions = {each.alias: session_of(each) for each in self._watched()}
-        session = sessions.get(self._ledger.alias, Session.IDLE)
-        if session is not Session.IDLE and not self._is_eager and not self._ledger.in_atomic_block:
-            logger.warning("A transaction was left open on the ledger's connection, which is closed")
-            let_go(self._ledger, session)
-            del sessions[self._ledger.alias]
-        self._before |= {alias for alias, session in sessions.items() if session is not Session.IDLE}
+        for connection in self._watched():
+            session = session_of(connection)
+            if session is Session.IDLE:
+                continue
+            if connection is self._ledger and not self._is_eager and not connection.in_atomic_block:
+                logger.warning("A transaction was left open on the ledger's connection, which is closed")
+                let_go(connection, session)
+            else:
+                self._before.add(connection.alias)
 
     def is_by_hand(self, *, at_any_cost: bool = False) -> bool:
         """Whether a transaction was begun on the ledger's connection by hand, since :meth:`begin`.
@@ -77,7 +79,7 @@ class Watch:
 
     def _watched(self) -> list[BaseDatabaseWrapper]:
         """Every connection of this thread; in eager mode the ledger's only, the others are the caller's."""
-        if self._is_eager:
+        if self._is_eager or len(connections.settings) == 1:
             return [self._ledger]
         return in_use()
 

@@ -63,7 +63,7 @@ class Progress:
 
     def finish(self, store: LedgerStore, claim: Claim) -> None:
         """Write the last report before the claim is settled; a database error is only logged."""
-        if self.due is None:
+        if self._newest is self._written:
             return
         try:
             with store.together() if is_open(store.connection) else nullcontext():

@@ -10,9 +10,9 @@ from .leased import LeasedDelivery
 from .shadow import observe
 
 
-def run(task: Any, policy: Policy, args: Any, kwargs: Any) -> Any:
+def run(task: Any, request: Any, policy: Policy, args: Any, kwargs: Any) -> Any:
     """Run one delivery; returns its result or raises what Celery has to see."""
     if not policy.enforce:
-        return observe(task, policy, args, kwargs)
+        return observe(task, request, policy, args, kwargs)
     kind = AtomicDelivery if policy.mode == "atomic" else LeasedDelivery
-    return kind(task, policy, args, kwargs).perform()
+    return kind(task, request, policy, args, kwargs).perform()

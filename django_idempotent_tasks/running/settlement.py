@@ -43,9 +43,11 @@ class Settlement:
     :class:`StoreDown`): nothing is acknowledged whose end is not written.
     """
 
-    def __init__(self, task: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool) -> None:
+    def __init__(
+        self, task: Any, request: Any, ledger: Ledger, claim: Claim, *, in_caller_transaction: bool
+    ) -> None:
         self.task = task
-        self.request = task.request
+        self.request = request
         self.ledger = ledger
         self.claim = claim
         self.in_caller_transaction = in_caller_transaction

@@ -43,9 +43,9 @@ AT_ONCE = 1.0
 _rests_until = 0.0
 
 
-def observe(task: Any, policy: Policy, args: Any, kwargs: Any) -> Any:
+def observe(task: Any, request: Any, policy: Policy, args: Any, kwargs: Any) -> Any:
     """Run the body. What it returns or raises is Celery's, whatever the ledger answers or raises."""
-    delivery = ShadowDelivery(task, policy, args, kwargs)
+    delivery = ShadowDelivery(task, request, policy, args, kwargs)
     with delivery.watch.as_the_callers():
         return delivery.perform()
 

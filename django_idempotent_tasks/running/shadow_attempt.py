@@ -21,7 +21,7 @@ from ..messages.masking import sensitive_texts
 from ..states import Category, Reason, State
 from . import heartbeat
 from .categories import FINAL, category_of_error, category_shown, is_thrown
-from .context import announce_start, entered
+from .context import Entered, announce_start
 from .endings import cause_of, is_misfit, ordinary, struck_by
 from .progress import Progress
 from .unguarded import Detached
@@ -73,7 +73,7 @@ class ShadowAttempt:
         with ExitStack() as stack:
             if self.is_owner:
                 self._begin(stack)
-            stack.enter_context(entered(self))
+            stack.enter_context(Entered(self))
             yield
 
     def _begin(self, stack: ExitStack) -> None:

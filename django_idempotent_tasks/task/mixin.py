@@ -106,7 +106,7 @@ class IdempotentTaskMixin(ObservedTask, Task[P, R_co]):
         if not (self.idempotency_guarded or self.idempotency_observed):
             result = self.idempotency_body(*args, **kwargs)
             return result
-        result = _runner().run(self, self._policy(), args, kwargs)
+        result = _runner().run(self, request, self.idempotency_policy, args, kwargs)
         return result
 
     def idempotency_body(self, *args: Any, **kwargs: Any) -> Any:
