@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 #: In seconds. RabbitMQ gives a silent connection up after two of these at most.
 HEARTBEAT = 4
-NODE = "first@tests"
 
 LISTENING: dict[str, Any] = {
     "worker_enable_remote_control": True,
@@ -40,13 +39,13 @@ on_both = pytest.mark.parametrize("kind", [pytest.param("classic", marks=pytest.
 
 
 @contextmanager
-def behind(site: RabbitSite, settings: dict[str, Any]) -> Iterator[tuple[Worker, OneSidedProxy]]:
+def behind(site: RabbitSite, name: str, settings: dict[str, Any]) -> Iterator[tuple[Worker, OneSidedProxy]]:
     """A worker that reaches RabbitMQ through a proxy, and mingles as workers do."""
     celery = json.dumps(site.queue_settings | settings)
     with OneSidedProxy(urlsplit(site.broker.url).port or 5672) as proxy:
         url = through(proxy.port, site.broker.url)
         environment = {**ENVIRONMENT, "PROJ_CELERY": celery, "CELERY_BROKER_URL": url}
-        with site.running("first", MINGLES, "--concurrency", "2", **environment) as worker:
+        with site.running(name, MINGLES, "--concurrency", "2", **environment) as worker:
             yield worker, proxy
 
 
@@ -57,10 +56,10 @@ def holds_a_call(site: RabbitSite, key: str) -> str:
     return call
 
 
-def consumers_of_commands(site: RabbitSite) -> int:
+def consumers_of_commands(site: RabbitSite, node: str) -> int:
     with Connection(site.broker.url) as connection:
         channel: Any = connection.channel()
-        return int(channel.queue_declare(f"{NODE}.celery.pidbox", passive=True).consumer_count)
+        return int(channel.queue_declare(f"{node}.celery.pidbox", passive=True).consumer_count)
 
 
 def is_done_once(site: RabbitSite, key: str) -> None:
@@ -74,7 +73,7 @@ def test_celery_ends_a_worker_whose_control_queue_is_exclusive_and_its_work_goes
     ground: Ground, key: str, kind: str
 ) -> None:
     site = ground(kind, "half")
-    with behind(site, EXCLUSIVE) as (worker, proxy):
+    with behind(site, f"{kind}-exclusive", EXCLUSIVE) as (worker, proxy):
         holds_a_call(site, key)
         proxy.cut_clients()
         assert worker.wait() != 0
@@ -90,7 +89,8 @@ def test_a_worker_whose_control_queue_is_shared_and_durable_goes_on_and_listens(
     ground: Ground, key: str, kind: str
 ) -> None:
     site = ground(kind, "half")
-    with behind(site, SHARED) as (worker, proxy):
+    node = f"{kind}-shared@tests"
+    with behind(site, f"{kind}-shared", SHARED) as (worker, proxy):
         holds_a_call(site, key)
         proxy.cut_clients()
         death.brief.delay(f"{key}-later", [])
@@ -100,8 +100,8 @@ def test_a_worker_whose_control_queue_is_shared_and_durable_goes_on_and_listens(
         assert worker.text().count("Connected to") == 2
 
         # Until RabbitMQ gives the old connection up, every second command goes to a consumer that is gone.
-        eventually(lambda: consumers_of_commands(site) == 1, "the old connection is given up")
-        assert app.control.ping(destination=[NODE], timeout=10, limit=1) == [{NODE: {"ok": "pong"}}]
+        eventually(lambda: consumers_of_commands(site, node) == 1, "the old connection is given up")
+        assert app.control.ping(destination=[node], timeout=10, limit=1) == [{node: {"ok": "pong"}}]
         call = holds_a_call(site, f"{key}-revoked")
-        app.control.revoke(call, terminate=True, destination=[NODE])
+        app.control.revoke(call, terminate=True, destination=[node])
         site.rows.wait_for(f"{key}-revoked", State.CANCELLED)
