@@ -48,6 +48,10 @@ app.conf.update(
     },
     timezone="UTC",
 )
+if not os.environ["CELERY_BROKER_URL"].startswith("redis"):
+    # RabbitMQ may still hold a connection that a worker has lost. An exclusive queue would then be refused to
+    # the worker, which ends (D408 of the doctor).
+    app.conf.update(control_queue_exclusive=False, control_queue_durable=True)
 if os.environ.get("CHAOS_QUEUES") == "quorum":
     app.conf.update(
         task_default_queue_type="quorum",

@@ -11,8 +11,10 @@ RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?:: .*)?$|^[A-Z]\w*(?:Error|E
 FATAL = re.compile(r"^\[.*\] Unrecoverable error: ")
 LOGGED = re.compile(r"^\[\d{4}-\d\d-\d\d ")
 LONGEST = 200
-#: What Redis says where it refuses a command, which Celery's consumer does not take for a lost connection.
-REFUSALS = ("MISCONF", "maxmemory", "READONLY")
+#: What a broker says where it refuses a command, which Celery's consumer does not take for a lost connection.
+OF_REDIS = ("MISCONF", "maxmemory", "READONLY")
+OF_RABBITMQ = ("RESOURCE_LOCKED", "PRECONDITION_FAILED", "ACCESS_REFUSED")
+REFUSALS = (*OF_REDIS, *OF_RABBITMQ)
 CELERYS = "Celery ends a worker whose broker refuses a command; a supervisor has to begin another one"
 
 

@@ -102,6 +102,7 @@ def test_a_clock_is_set_wrong_while_its_process_runs_and_only_the_wall_clock(tmp
     [
         ("redis.exceptions.ResponseError: MISCONF Errors writing", CELERYS),
         ("redis.exceptions.OutOfMemoryError: command not allowed when used memory > 'maxmemory'.", CELERYS),
+        ("amqp.exceptions.ResourceLocked: Queue.declare: (405) RESOURCE_LOCKED - cannot obtain", CELERYS),
         ("ValueError: what it was", "ValueError: what it was"),
         ("[2026-01-01 00:00:00] worker: Warm shutdown", ""),
     ],

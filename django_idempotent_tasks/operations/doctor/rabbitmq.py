@@ -119,6 +119,22 @@ def _is_on_one_node(project: Project) -> Iterator[str]:
         yield f"Classic: {listed(classic)}."
 
 
+@rabbitmq.check(
+    "D408",
+    Severity.WARNING,
+    finds="a control queue that is exclusive to a worker's connection (`control_queue_exclusive`, the"
+    " default of Celery 5.7)",
+    why="A worker whose connection is lost on its side alone (a firewall, a broker that stood still) may not"
+    " declare its queue again while RabbitMQ still holds the old connection: it ends with RESOURCE_LOCKED,"
+    " for good, where it could have connected again.",
+    remedy="Set control_queue_exclusive = False and control_queue_durable = True.",
+)
+def _locks_itself_out(project: Project) -> Iterator[str]:
+    conf = project.conf
+    if project.is_on_amqp and conf.worker_enable_remote_control and conf.control_queue_exclusive:
+        yield "control_queue_exclusive is True."
+
+
 @rabbitmq_server.check(
     "D420",
     Severity.WARNING,

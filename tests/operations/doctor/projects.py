@@ -36,6 +36,8 @@ REDIS: dict[str, Any] = HEALTHY | {
 AMQP: dict[str, Any] = HEALTHY | {
     "broker_url": "amqps://shop:pass-word@rabbit.internal:5671/shop",
     "broker_transport_options": {"confirm_publish": True},
+    "control_queue_exclusive": False,
+    "control_queue_durable": True,
 }
 
 #: A ledger's entry of ``DATABASES`` of which no check says anything.

@@ -10,7 +10,7 @@ from django.db.backends.postgresql.psycopg_any import IsolationLevel
 from kombu import Exchange, Queue
 
 from django_idempotent_tasks.operations.doctor import redis
-from django_idempotent_tasks.operations.doctor.check import Finding
+from django_idempotent_tasks.operations.doctor.check import Finding, Severity
 from django_idempotent_tasks.operations.doctor.examine import STATIC
 from django_idempotent_tasks.operations.doctor.project import Project
 from tests.operations.doctor.projects import AMQP, REDIS, on, project
@@ -24,6 +24,8 @@ def _redis(**options: Any) -> dict[str, Any]:
     return {TRANSPORT: REDIS_OPTIONS | options}
 
 
+#: What Celery 5.7 does by default.
+LOCKED = {"control_queue_exclusive": True, "control_queue_durable": False}
 RESULTS = {"result_backend": "redis://redis.internal/1"}
 CACHE = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://redis.internal"}
 
@@ -73,6 +75,7 @@ RABBITMQ: list[tuple[str, dict[str, Any]]] = [
     ("D405", {"broker_heartbeat": 0}),
     ("D406", {"task_queues": [Queue("celery")]}),
     ("D407", {"task_default_queue_type": "classic"}),
+    ("D408", LOCKED),
 ]
 
 #: The check, and what is wrong with the options of a guarded task on Redis.
@@ -185,6 +188,15 @@ def test_a_client_that_is_not_installed_is_d301(monkeypatch: pytest.MonkeyPatch)
     (found,) = _findings(_healthy())
     assert (found.id, found.saw) == ("D301", "The package packaging is not installed.")
     assert _ids(_healthy(AMQP)) == set()
+
+
+def test_d408_is_about_workers_on_rabbitmq_that_listen_to_remote_control() -> None:
+    (found,) = _findings(_healthy(AMQP | LOCKED))
+    assert (found.severity, found.saw) == (Severity.WARNING, "control_queue_exclusive is True.")
+    for line in ("control_queue_exclusive = False", "control_queue_durable = True"):
+        assert line in found.remedy
+    assert _ids(_healthy(AMQP | LOCKED | {"worker_enable_remote_control": False})) == set()
+    assert _ids(_healthy(REDIS | LOCKED)) == set()
 
 
 def test_a_ledger_on_sqlite_is_d701() -> None:

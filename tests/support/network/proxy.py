@@ -90,5 +90,9 @@ class Proxy:
                     self._flowing.clear()
                 self._flowing.wait()
                 sink.sendall(data)
+        self._end(sink)
+
+    def _end(self, sink: socket.socket) -> None:
+        """Tell one side that the other has ended."""
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
