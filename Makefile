@@ -62,11 +62,20 @@ test-all: lint
 test-services: $(INSTALLED)
 	$(BIN)/python -m tests.services $(SPREAD) $(ARGS)
 
+# Types take one core for a minute, and the environments of other Djangos wait for downloads.
 lint: $(INSTALLED)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	@$(MAKE) --no-print-directory --jobs 2 lint-types lint-migrations lint-rooms
+
+.PHONY: lint-types lint-rooms lint-migrations
+lint-types: $(INSTALLED)
 	$(BIN)/python -m mypy
+
+lint-rooms: $(INSTALLED)
 	$(BIN)/lint-imports
+
+lint-migrations: $(INSTALLED)
 	$(BIN)/python -m tests.project.matrix migrations
 
 # Warnings are errors, and so is a page that would fetch anything from another host.

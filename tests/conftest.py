@@ -12,10 +12,11 @@ import pytest
 from celery._state import get_current_app
 from kombu.transport import memory
 
+from tests.support.ledger.databases import template
 from tests.support.ledger.quick import emptied_by_delete
 from tests.support.workers.processes import Worker
 
-__all__ = ["emptied_by_delete"]
+__all__ = ["emptied_by_delete", "template"]
 
 # Made first: else the default app is the first that any test happens to import, with other tasks each time.
 get_current_app()

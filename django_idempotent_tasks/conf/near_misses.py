@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 
 from .values import nearest
 
@@ -31,9 +32,9 @@ KEYWORDS = frozenset({"idempotency", "idempotencykey", "idempotentkey", "key"})
 _OPTION, _SETTING = 0.85, 0.8
 
 
-def meant_option(name: str, known: Iterable[str]) -> str | None:
+@cache  # each task of a project has the same few names of Celery's and of ours
+def meant_option(name: str, known: tuple[str, ...]) -> str | None:
     """What to write instead of an option's name; None for a name that is nobody's misspelling of ours."""
-    known = tuple(known)
     if name in WORDS:
         return WORDS[name]
     bare = name.removeprefix("idempotency_").removeprefix("idempotent_")

@@ -197,12 +197,12 @@ STORABLE: dict[str, Any] = {
     "deep": nested(100),
     "big integer": 2**70,
 }
-#: These are not kept, and a replay says so.
-UNSTORABLE: dict[str, Any] = {
-    "object": object(),
-    "set of objects": {object()},
-    "too large": "x" * 70_000,
-    "too deep": nested(100_000),
+#: These are not kept, and a replay says so; made when they are wanted, since each worker imports this module.
+UNSTORABLE: dict[str, Callable[[], Any]] = {
+    "object": object,
+    "set of objects": lambda: {object()},
+    "too large": lambda: "x" * 70_000,
+    "too deep": lambda: nested(100_000),
 }
 
 
@@ -210,7 +210,7 @@ UNSTORABLE: dict[str, Any] = {
 def answering(self: Any, key: str, what: str, payload: Any = None) -> Any:  # noqa: ARG001
     """Return the named value."""
     begin(self, key)
-    return {**STORABLE, **UNSTORABLE}[what]
+    return UNSTORABLE[what]() if what in UNSTORABLE else STORABLE[what]
 
 
 @guarded()

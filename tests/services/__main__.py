@@ -74,8 +74,9 @@ BEAT_TESTS = tuple(
         ),
     )
 )
-#: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set.
-CHOICE = ("-m", "not long")
+#: What takes many minutes of those is marked: ``make test-all`` runs it where RABBITMQ_URL is set. Of files
+#: with a test for each database, the others are in ``make test``.
+CHOICE = ("-m", "not long", "-k", "mysql or services or rabbitmq")
 #: On another PostgreSQL, by whatever leads there.
 POSTGRESQL_TESTS = ("tests/ledger/stores/test_contract.py", "tests/ledger/stores/test_postgresql.py")
 #: Through PgBouncer. Other races look at what a session has, and there a client has none.

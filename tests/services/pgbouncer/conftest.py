@@ -33,7 +33,11 @@ def _pooled() -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def site(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    django_db_blocker: DjangoDbBlocker,
+    template: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Site]:
     """A test database behind a pooler, a broker and a directory that are open to worker processes."""
     if find_pgbouncer() is None:
         pytest.skip("needs PgBouncer: apt-get install pgbouncer")

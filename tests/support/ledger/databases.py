@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connection, connections
@@ -14,30 +15,55 @@ from django.test import override_settings
 
 from example_project.database_url import database_from_url
 
+if TYPE_CHECKING:
+    from pytest_django.plugin import DjangoDbBlocker
+
 #: A database with empty tables that nobody is connected to, to copy from.
 TEMPLATE = f"test_process_{os.getpid()}_template"
 
 
+@pytest.fixture(scope="session")
+def template(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Migrate a database once in each process of the tests: the databases of all sites are copies of it."""
+    if connection.vendor != "postgresql":
+        pytest.skip("needs PostgreSQL")
+    with django_db_blocker.unblock():
+        _migrate(TEMPLATE)
+    yield
+    with django_db_blocker.unblock():
+        _drop(TEMPLATE)
+
+
+def _migrate(test_name: str) -> None:
+    database = connection.settings_dict
+    before, usual = database["NAME"], database["TEST"]["NAME"]
+    connection.close()
+    database["TEST"]["NAME"] = test_name
+    try:
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    finally:
+        connection.close()
+        database["NAME"], database["TEST"]["NAME"] = before, usual
+
+
 @contextmanager
 def test_database() -> Iterator[str]:
-    """Django's test database under a name of its own, so that no other test meets our sweepers; its URL."""
+    """Django's database is a copy of ``template``, so that no other test meets our sweepers; its URL."""
     database = connection.settings_dict
-    name, test_name = database["NAME"], database["TEST"]["NAME"]
-    database["TEST"]["NAME"] = f"test_process_{os.getpid()}"
+    name, own = database["NAME"], f"test_process_{os.getpid()}"
     connection.close()
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
-    try:
-        connection.close()
-        with _copy(TEMPLATE, database["NAME"]):
+    with _copy(own, TEMPLATE):
+        database["NAME"] = own
+        try:
             yield url_of(database)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        database["TEST"]["NAME"] = test_name
+        finally:
+            connection.close()
+            database["NAME"] = name
 
 
 @contextmanager
 def empty_database(alias: str) -> Iterator[str]:
-    """A copy of the test database as it was at first, known to Django as ``alias``; its URL."""
+    """A copy of ``template``, known to Django as ``alias``; its URL."""
     name = f"test_process_{os.getpid()}_{alias}"
     with _copy(name, TEMPLATE):
         yield from _known({**connection.settings_dict, "NAME": name}, alias)
@@ -79,5 +105,9 @@ def _copy(name: str, source: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with connection._nodb_cursor() as cursor:
-            cursor.execute(f"DROP DATABASE {quote(name)} WITH (FORCE)")
+        _drop(name)
+
+
+def _drop(name: str) -> None:
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {connection.ops.quote_name(name)} WITH (FORCE)")

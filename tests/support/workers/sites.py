@@ -89,6 +89,7 @@ def name_of(request: pytest.FixtureRequest) -> str:
 def site(
     request: pytest.FixtureRequest,
     django_db_blocker: DjangoDbBlocker,
+    template: None,  # noqa: ARG001
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Site]:
     """A test database, a broker, a directory and a journal that worker processes share with these tests."""
