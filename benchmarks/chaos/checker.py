@@ -103,6 +103,18 @@ def ended(prefix: str) -> int:
     return int(_rows(sql, [f"key={prefix}%", f"{prefix}%"])[0][0])
 
 
+def under_way(prefix: str) -> int:
+    """How many calls of this run alone are sent and not at their end; at least how many keys are live.
+
+    Keys of an earlier run may be pruned by now.
+    """
+    live = ", ".join(map(str, LIVE))
+    unfinished = _rows(f"SELECT count(*) FROM {KEYS} WHERE state IN ({live})", [])[0][0]
+    sent = _rows("SELECT count(DISTINCT work) FROM chaos_sent WHERE work LIKE %s", [f"{prefix}%"])[0][0]
+    batches = f"SELECT count(*) FROM {BATCHES} WHERE state NOT IN (1, 2, 3) AND key_text LIKE %s"
+    return max(int(unfinished), int(sent) - ended(prefix) - int(_rows(batches, [f"{prefix}%"])[0][0]))
+
+
 def _keys(prefix: str) -> Iterator[tuple[str, Key]]:
     sql = f"SELECT key_text, state, token, attempts, crashes, duplicates FROM {KEYS} WHERE {_OF_CALLS}"
     for text, state, *figures in _rows(sql, [f"key={prefix}%", f"{prefix}%"]):

@@ -20,6 +20,8 @@ from benchmarks.chaos.outages import Outages
 from benchmarks.chaos.plan import Fault, Kind, Plan, Strike
 from benchmarks.chaos.servers import OwnServers
 from benchmarks.chaos.verdict import Verdict, judge
+from benchmarks.throughput.fleet import BrokenBenchmark
+from django_idempotent_tasks.conf import settings
 
 #: Seconds without any progress after which the next fault strikes all the same.
 STALLED = 20.0
@@ -30,6 +32,11 @@ GAP = 0.3
 KEPT = 45.0
 #: Seconds that senders may take when no fault strikes any more, and that the rest may take to end.
 SENDING, SETTLING = 400.0, 180.0
+
+TOO_SLOW = (
+    "Seed {seed} has run for longer than the {seconds} s for which the ledger keeps keys: they are not all"
+    " there to be judged any more. This machine has too little time for so many calls: give fewer by --calls."
+)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,9 @@ class Run:
     def _look(self) -> None:
         if time.monotonic() - self._looked < 0.3:  # noqa: PLR2004
             return
+        kept = settings().retention
+        if time.monotonic() - self._began > kept:
+            raise BrokenBenchmark(TOO_SLOW.format(seed=self.plan.seed, seconds=kept))
         self.fleet.look_after()
         self._progress = self._ended()
         self.levels.look(self._roots())

@@ -23,11 +23,10 @@ from benchmarks.chaos.plan import CHUNK, PLAIN, RECORDS, Call, Kind, Setting, ma
 
 django.setup()
 
-from benchmarks.chaos import tasks  # noqa: E402  it needs the settings
+from benchmarks.chaos import checker, tasks  # noqa: E402  it needs the settings
 from benchmarks.chaos.models import Change, Sent  # noqa: E402
 from django_idempotent_tasks import DuplicateTask, submit_batch  # noqa: E402
 from django_idempotent_tasks.models import IdempotencyKey  # noqa: E402
-from django_idempotent_tasks.states import LIVE  # noqa: E402
 
 TASKS: dict[Kind, Any] = {
     Kind.RETURNED: tasks.returning,
@@ -51,7 +50,8 @@ ACCEPTED = {200, 202, 409}
 class Sender:
     """Sends calls one after the other, each until it is accepted."""
 
-    def __init__(self, web: int, send: Callable[[Call], None] | None = None) -> None:
+    def __init__(self, prefix: str, web: int, send: Callable[[Call], None] | None = None) -> None:
+        self._prefix = prefix
         self._web = web
         self._send = send or self._send_by_kind
         self._sent_at: dict[str, float] = {}
@@ -60,12 +60,18 @@ class Sender:
         """Send all, then those again that got lost before the ledger knew them."""
         for number, call in enumerate(calls):
             if number % 20 == 0:
-                self._until_done(_wait_for_room)
+                self._until_done(self._wait_for_room)
             self._until_done(lambda: self._send_once(call))  # noqa: B023  done at once
         while unknown := self._until_done(lambda: _unknown(calls)):
             for call in filter(self._is_late, unknown):
                 self._until_done(lambda: self._send_again(call))  # noqa: B023  the same
             time.sleep(PAUSE)
+
+    def _wait_for_room(self) -> None:
+        """Wait while too many calls are under way; not for those that a broker has lost."""
+        end = time.monotonic() + PAUSE
+        while time.monotonic() < end and checker.under_way(self._prefix) > UNDER_WAY:
+            time.sleep(0.1)
 
     def _until_done(self, work: Callable[[], Any]) -> Any:
         """Try again while a server, or another transaction, has the better of it."""
@@ -146,23 +152,12 @@ def _unknown(calls: list[Call]) -> list[Call]:
     return [call for text, call in plain.items() if text not in known]
 
 
-def _wait_for_room() -> None:
-    """Wait while too many calls are under way; not for those that a broker has lost."""
-    end = time.monotonic() + PAUSE
-    while time.monotonic() < end and _under_way() > UNDER_WAY:
-        time.sleep(0.1)
-
-
-def _under_way() -> int:
-    keys = IdempotencyKey.objects
-    unfinished = keys.filter(state__in=LIVE).count()
-    return max(unfinished, Sent.objects.count() - keys.exclude(state__in=LIVE).count())
-
-
 def main(number: str, senders: str, seed: str, setting: str, web: str) -> None:
     """Send the calls of one sender."""
     plan = make_plan(int(seed), Setting(**json.loads(setting)))
-    Sender(int(web)).run([call for call in plan.calls if call.number % int(senders) == int(number)])
+    Sender(plan.prefix, int(web)).run(
+        [call for call in plan.calls if call.number % int(senders) == int(number)]
+    )
 
 
 if __name__ == "__main__":

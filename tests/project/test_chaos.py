@@ -195,6 +195,14 @@ def first(plan: Plan, kind: Kind) -> str:
     return next(call.key for call in plan.calls if call.kind is kind)
 
 
+def test_no_call_is_under_way_once_all_have_ended_whatever_is_left_of_earlier_runs(plan: Plan) -> None:
+    assert checker.under_way(plan.prefix) == 0
+    Sent.objects.create(name="s9/1", key="s9-1")  # its key is pruned
+    assert checker.under_way(plan.prefix) == 0
+    IdempotencyKey.objects.filter(key_text=f"key={first(plan, Kind.COMPLETED)}").delete()
+    assert checker.under_way(plan.prefix) == 1
+
+
 def test_a_run_that_is_as_planned_has_nothing_lost_doubled_or_odd(plan: Plan) -> None:
     verdict = judged(plan)
     assert verdict.problems == []
