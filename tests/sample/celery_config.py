@@ -13,6 +13,8 @@ broker_transport_options = {
     "unacked_restore_interval": 1,
     "unacked_restore_throttle": 1,
     "socket_connect_timeout": 2,
+    # As many as a pool of greenlets or threads may need that gives all its messages back at once.
+    "max_connections": 100,
 }
 broker_connection_timeout = 1
 broker_connection_retry_on_startup = True

@@ -16,6 +16,8 @@ redis = Catalogue("Redis and Valkey")
 
 #: Seconds after which kombu delivers an unacknowledged message again, by default.
 VISIBILITY_TIMEOUT = 3600
+#: The connections that kombu allows a channel by default.
+MAX_CONNECTIONS = 10
 #: Seconds: Celery's default of ``retry_backoff_max``.
 BACKOFF_MAX = 600
 
@@ -138,6 +140,23 @@ def _waits_without_end(project: Project) -> Iterator[str]:
     missing = [name for name in wanted if not project.transport.get(name)]
     if project.is_on_redis and missing:
         yield f"broker_transport_options has no {', '.join(missing)}."
+
+
+@redis.check(
+    "D309",
+    Severity.WARNING,
+    finds="a pool of greenlets or threads with more of them than `max_connections` of the transport allows",
+    why="Bodies that end in the same moment acknowledge at once, each on a connection of its own, of which"
+    " kombu allows 10. A message that gets none stays unacknowledged, or is not given back: Celery logs"
+    " MaxConnectionsError, and the message comes back only after visibility_timeout.",
+    remedy="Set broker_transport_options['max_connections'] above worker_concurrency.",
+)
+def _shares_few_connections(project: Project) -> Iterator[str]:
+    pool, bodies = str(project.conf.worker_pool), int(project.conf.worker_concurrency or 0)
+    most = project.transport.get("max_connections", MAX_CONNECTIONS)
+    is_shared = any(kind in pool for kind in ("gevent", "eventlet", "thread"))
+    if project.is_on_redis and is_shared and most is not None and bodies > most:
+        yield f"worker_concurrency is {bodies}, and max_connections {most}."
 
 
 def _visibility(project: Project) -> float | None:

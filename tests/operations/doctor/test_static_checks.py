@@ -56,6 +56,8 @@ CELERY: list[tuple[str, dict[str, Any]]] = [
     ("D305", {**RESULTS, "result_backend_transport_options": {"visibility_timeout": 60}}),
     ("D307", {"worker_soft_shutdown_timeout": 0}),
     ("D308", {TRANSPORT: {}}),
+    ("D309", {"worker_pool": "gevent", "worker_concurrency": 11}),
+    ("D309", {"worker_pool": "threads", "worker_concurrency": 50, **_redis(max_connections=49)}),
     ("D901", {"beat_scheduler": "django_celery_beat.schedulers:DatabaseScheduler"}),
     ("D903", {"beat_schedule": {"Tidy": ENTRY}}),
     ("D904", {"timezone": "Europe/Berlin"}),
