@@ -33,13 +33,15 @@ class TestPostgreSQLWithPreparedStatements(TestPostgreSQL):
             "prepare_threshold": 0,
         }
         connection.close()
-        with connection.cursor() as cursor:
-            assert issubclass(type(cursor.cursor), ServerBindingCursor)
-            cursor.execute("SELECT count(*) FROM pg_prepared_statements")
-            assert cursor.fetchone() == (1,)
-        yield
-        connection.close()
-        connection.settings_dict["OPTIONS"] = options
+        try:
+            with connection.cursor() as cursor:
+                assert issubclass(type(cursor.cursor), ServerBindingCursor)
+                cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%count%'")
+                assert cursor.fetchone() == (1,)
+            yield
+        finally:
+            connection.close()
+            connection.settings_dict["OPTIONS"] = options
 
 
 @pytest.mark.django_db(transaction=True, databases=["default", "sqlite"], available_apps=OURS)

@@ -49,7 +49,9 @@ def test_a_chunk_is_begun_and_each_of_its_outcomes_is_written_with_one_statement
         if f"{table} SET token" in query["sql"] or f"{table} SET outcomes = '" in query["sql"]
     ]
     assert words == ["UPDATE"] * 6
-    assert not [query for query in captured.captured_queries if f"FROM {table} WHERE" in query["sql"]]
+    reads = [query for query in captured.captured_queries if f"FROM {table} WHERE" in query["sql"]]
+    # MariaDB and MySQL give no rows of an UPDATE.
+    assert len(reads) == (1 if connections[alias].vendor == "mysql" else 0)
 
 
 def test_the_outcome_of_a_record_is_kept_also_after_its_body_has_connected_anew(
