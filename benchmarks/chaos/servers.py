@@ -131,19 +131,7 @@ def start_mariadb(directory: Path | None = None, addresses: Sequence[str] = (LOO
         data, port = owned_directory(home / "data"), free_port()
         words = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal"]
         _make_mariadb(words, data)
-        sql = home / "init.sql"
-        sql.write_text(
-            f"CREATE DATABASE IF NOT EXISTS {NAME} CHARACTER SET utf8mb4;\n"
-            + "".join(
-                f"CREATE USER IF NOT EXISTS {account};\nGRANT ALL ON {where}.* TO {account};\n"
-                for account, where in (
-                    (f"{ACCOUNT}@'{LOOPBACK}'", NAME),
-                    (f"{ACCOUNT}@'{EVERY_HOST}'", NAME),
-                    (f"{KEEPER}@'{LOOPBACK}'", "*"),
-                )
-            )
-        )
-        sql.chmod(0o644)
+        sql = _accounts(home)
         settings = {
             "datadir": data,
             "bind-address": ",".join(addresses),
@@ -167,6 +155,23 @@ def start_mariadb(directory: Path | None = None, addresses: Sequence[str] = (LOO
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise
+
+
+def _accounts(home: Path) -> Path:
+    """Write the SQL of the database and of the accounts that a run needs; the file."""
+    accounts = (
+        (f"{ACCOUNT}@'{LOOPBACK}'", NAME),
+        (f"{ACCOUNT}@'{EVERY_HOST}'", NAME),
+        (f"{KEEPER}@'{LOOPBACK}'", "*"),
+    )
+    made = "".join(
+        f"CREATE USER IF NOT EXISTS {account};\nGRANT ALL ON {where}.* TO {account};\n"
+        for account, where in accounts
+    )
+    sql = home / "init.sql"
+    sql.write_text(f"CREATE DATABASE IF NOT EXISTS {NAME} CHARACTER SET utf8mb4;\n{made}")
+    sql.chmod(0o644)
+    return sql
 
 
 def _make_mariadb(words: list[str], data: Path) -> None:

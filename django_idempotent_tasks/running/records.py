@@ -69,10 +69,8 @@ class Records(Keeper):
             self._refuse("called records() twice in one attempt: call it once, and keep what it gives.")
         chunk, values = self._own("records()"), list(values)
         if len(values) != chunk.size:
-            self._refuse(
-                f"called records() with {len(values)} records, but its chunk has {chunk.size}: give the"
-                " argument as it came."
-            )
+            given = f"{len(values)} records, but its chunk has {chunk.size}"
+            self._refuse(f"called records() with {given}: give the argument as it came.")
         self._is_asked = self._is_used = True
         if self._attempt.request.is_eager:  # the body may change them, and no message has them
             self._submitted = deepcopy(records_of(self._attempt.claim.call, self._attempt.request))
