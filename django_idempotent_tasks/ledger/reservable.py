@@ -1,4 +1,4 @@
-"""What a store reads of a call that is to be reserved: flat, so that many calls need no further objects."""
+"""Names what a store reads of a call that is to be reserved; a list needs no objects for the parts."""
 
 from __future__ import annotations
 

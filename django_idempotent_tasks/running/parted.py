@@ -1,4 +1,4 @@
-"""What a leased body may do in parts: take steps, and work through the records of a chunk."""
+"""Lets a leased body do its work in parts: take steps, and work through the records of a chunk."""
 
 from __future__ import annotations
 

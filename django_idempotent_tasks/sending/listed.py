@@ -1,4 +1,4 @@
-"""Calls of a list in the form of its first one: texts for rows and messages, and objects when needed."""
+"""Makes the calls of a list in the form of its first one: as texts, and as objects once somebody asks."""
 
 from __future__ import annotations
 

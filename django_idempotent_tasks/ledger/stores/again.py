@@ -1,4 +1,4 @@
-"""Runs one statement again and again for one claim: its text and its cursor are made once.
+"""Repeats a statement of one claim, as the UPDATE of a chunk's outcomes, with the text and cursor it had.
 
 Django and the driver take as long to make a cursor and to put parameters into a text as the server takes for
 a small statement.

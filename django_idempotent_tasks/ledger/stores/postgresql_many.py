@@ -8,7 +8,8 @@ from contextlib import suppress
 from struct import unpack
 from uuid import UUID
 
-from django.db import DatabaseError, OperationalError
+from django.db import Error as DatabaseError
+from django.db import OperationalError
 
 from ..reservable import Reservable
 from . import claiming, locks
