@@ -79,8 +79,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let each app keep its tasks to itself: each new one would make those of all that tests import."""
-    shared: Any = import_module("celery._state")._on_app_finalizers
+    """Let each app keep its tasks to itself, and let none of those that tests import be the current one.
+
+    Each new app would make the tasks of all others, and the last one made would be taken for the project's.
+    """
+    state: Any = import_module("celery._state")
+    state._tls.current_app = None
+    shared = state._on_app_finalizers
     shared -= {each for each in shared if getattr(each, "__qualname__", "").startswith("Celery.task.")}
 
 

@@ -219,13 +219,13 @@ def test_a_hook_may_be_anything_that_can_be_called(till: Till, mode: str) -> Non
     assert heard == [("before_start", "A", [7], {}), ("on_success", 7, "A", [7], {})]
 
 
-def test_hooks_that_are_called_by_hand_do_what_they_say(app: Celery) -> None:
+def test_hooks_that_are_called_by_hand_do_what_they_say(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     charge = telling(app, give)
     charge.before_start("A", (7,), {})
     charge.on_success(7, "A", (7,), {})
     assert charge.heard == ONCE[:2]
     assert charge.on_success.__name__ == "on_success"
-    app.set_current()
+    monkeypatch.setattr("celery._state._tls.current_app", app)
     assert pickle.loads(pickle.dumps(charge)).name == charge.name  # noqa: S301  our own
 
 
