@@ -10,7 +10,7 @@ from typing import Any, cast
 from kombu.utils.json import dumps, loads
 
 from ..exceptions import ConfigurationError, InvalidKey
-from .canonical import is_plain
+from .canonical import is_sent_as_it_is
 from .lost_keys import lost_key
 
 _STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
@@ -81,7 +81,7 @@ def as_sent(
     JSON would lose a key.
     """
     try:
-        if is_plain(list(args)) and is_plain(kwargs):
+        if is_sent_as_it_is(list(args)) and is_sent_as_it_is(kwargs):
             return args, kwargs
         _check_lost_keys(binder, args, kwargs, task=task)
         sent_args, sent_kwargs = loads(dumps([list(args), kwargs]))

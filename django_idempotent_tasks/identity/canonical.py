@@ -53,8 +53,13 @@ def canonical_json(value: object, *, where: str) -> str:
         ) from None
 
 
+def is_sent_as_it_is(value: object) -> bool:
+    """Whether kombu's JSON leaves a value as it is: a plain one without a surrogate in its texts."""
+    return is_plain(value) and "\\ud" not in json.dumps(value)
+
+
 def is_plain(value: object) -> bool:
-    """Whether a value is exact lists, dicts and scalars, which kombu's JSON leaves as they are."""
+    """Whether a value is exact lists, dicts and scalars, in which kombu's JSON only joins surrogate pairs."""
     kind = type(value)
     if kind in _SCALARS:
         return True
@@ -120,8 +125,12 @@ def _same(value: object, _trail: Trail) -> object:
 
 
 def _text(value: str, _trail: Trail) -> str:
-    # JSON transport joins the two characters of a surrogate pair in a str, so that they must count as one.
-    value = str.__str__(value)  # an exact str, also for a subclass
+    return joined(value)
+
+
+def joined(value: str) -> str:
+    """The text as an exact str, with the two characters of each surrogate pair as one, as JSON joins them."""
+    value = str.__str__(value)
     if value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from kombu.utils import json as wire
 
-from ..identity.canonical import is_plain
+from ..identity.canonical import is_plain, is_sent_as_it_is
 from ..identity.lost_keys import lost_key
 
 #: Nobody can guess it: no text of a caller is taken for a place.
@@ -77,7 +77,7 @@ def plain_json(value: object) -> str | None:
 def json_text(value: object) -> str | None:
     """A value's JSON text; None when it has none, or when the text would lose a key of a dict."""
     try:
-        if is_plain(value):
+        if is_sent_as_it_is(value):
             return _plain(value)
         return str(wire.dumps(value)) if lost_key(value) is None else None
     except Exception:  # noqa: BLE001  a project's own encoders may raise anything

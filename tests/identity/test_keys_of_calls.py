@@ -25,11 +25,25 @@ def test_positional_keyword_and_defaulted_calls_agree() -> None:
     assert first == identity(charge, (7.0,), {"currency": "EUR", "amount": "9.90"}).digest
 
 
-def test_the_caller_and_the_worker_agree() -> None:
-    args = (UUID(int=1), (Decimal("1.0"), b"\xff", "\ud800\0", {1: date(2024, 1, 2)}))
-    kwargs = {"currency": datetime(2024, 1, 2, tzinfo=UTC)}
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (
+            (UUID(int=1), (Decimal("1.0"), b"\xff", "\ud800\0", {1: date(2024, 1, 2)})),
+            {"currency": datetime(2024, 1, 2, tzinfo=UTC)},
+        ),
+        (("\ud83d\ude00", ["\ud83d\ude00"]), {"currency": {"\ud83d\ude00": 1}}),
+    ],
+    ids=["types that JSON has not", "surrogate pairs"],
+)
+def test_the_caller_and_the_worker_agree(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     arrived_args, arrived_kwargs = loads(dumps([args, kwargs]))
-    for key in (ALL_ARGUMENTS, "amount", ("order_id", "currency"), lambda *args, **kwargs: [args, kwargs]):
+    for key in (
+        ALL_ARGUMENTS,
+        "amount",
+        ("order_id", "currency"),
+        lambda *args, **kwargs: repr([args, kwargs]),
+    ):
         assert identity(charge, args, kwargs, key=key) == identity(
             charge, arrived_args, arrived_kwargs, key=key
         )
@@ -177,6 +191,8 @@ def test_an_argument_without_a_form_is_named() -> None:
         InvalidKey, match=r"^argument 'amount' of shop.charge: the JSON serializer refuses this set"
     ):
         identity(charge, (1, {2}), key="order_id")
+    with pytest.raises(InvalidKey, match=r"^argument 'amount' of shop.charge: two keys of a dict"):
+        identity(charge, (Decimal(1), {"\ud83d\ude00": 1, "😀": 2}), key="order_id")
     assert identity(charge, (1, float("nan")), key="order_id").key_text == "order_id=1"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kombu.utils.json import dumps, loads
 
@@ -170,6 +170,7 @@ def charge(größe: Any, amount: Any = "9.90") -> None: ...  # noqa: PLC2401  a 
 
 @UNHURRIED
 @given(first=sendable, second=st.just("9.90") | sendable)
+@example(first="\ud83d\ude00", second=["\ud83d\ude00"])
 def test_an_identity_is_made_of_the_canonical_texts_of_what_arrives(first: Any, second: Any) -> None:
     arrived = dict(zip(("größe", "amount"), loads(dumps([first, second])), strict=True))
     keys: dict[Any, Any] = {
