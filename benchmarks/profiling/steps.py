@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import isgeneratorfunction
 from typing import Any
@@ -71,8 +71,15 @@ def waits_for_the_server(label: str) -> bool:
 @contextmanager
 def timing(stopwatch: Stopwatch, tasks: list[Any]) -> Iterator[None]:
     """Time every step inside, and the bodies of these tasks."""
+    with timed(stopwatch, [*PLACES, *((task, "run", BODY) for task in tasks)]):
+        yield
+
+
+@contextmanager
+def timed(stopwatch: Stopwatch, places: Iterable[tuple[Any, str, str]]) -> Iterator[None]:
+    """Time these steps: where each is, what it is called there, and its label."""
     with ExitStack() as undo:
-        for place, name, label in (*PLACES, *((task, "run", BODY) for task in tasks)):
+        for place, name, label in places:
             undo.enter_context(_replaced(stopwatch, place, name, label))
         yield
 

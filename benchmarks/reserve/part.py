@@ -18,6 +18,7 @@ from benchmarks.reserve.arrival import arrival
 from benchmarks.reserve.many import many
 from benchmarks.reserve.producers import PLAIN, make_app, producers
 from benchmarks.reserve.pruned import pruned
+from benchmarks.reserve.steps import steps_of, tables
 from example_project.servers import Servers
 
 NOTES = """\
@@ -31,9 +32,11 @@ def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
     call_command("migrate", verbosity=0, run_syncdb=True)
     tasks, rounds = (50, 3) if options.quick else (options.tasks or 300, options.rounds or 7)
     app = make_app()
-    seconds = _time(producers(app), tasks, rounds)
+    sends = producers(app)
+    seconds = _time(sends, tasks, rounds)
     data: dict[str, Any] = {
         "microseconds": {name: [1e6 * each for each in values] for name, values in seconds.items()},
+        "steps": steps_of(sends, tasks),
         "arrival": arrival(app, servers.broker_url, 50 if options.quick else 500),
         "many": many(app, 200 if options.quick else 2_000, rounds),
         "prune": pruned(5_000 if options.quick else 100_000),
@@ -41,7 +44,15 @@ def run(options: argparse.Namespace, servers: Servers, _logs: Path) -> Report:
     machine = machine_now()
     notes = NOTES.format(plain=PLAIN)
     text = "\n".join(
-        [_table(seconds), notes, _lines("arrival", data), _lines("many", data), _lines("prune", data)]
+        [
+            _table(seconds),
+            notes,
+            tables(data["steps"]),
+            "",
+            _lines("arrival", data),
+            _lines("many", data),
+            _lines("prune", data),
+        ]
     )
     return Report(f"{text}\n\n{machine_line(machine)}", data | {"machine": machine})
 

@@ -20,6 +20,8 @@ from django_idempotent_tasks import IdempotentTask
 Send = Callable[[int], object]
 
 PLAIN = "row + plain .delay() after the commit"
+RESERVED = "row + .delay() with reserve"
+DUPLICATE = ".delay() of a duplicate with reserve"
 
 
 def producers(app: Celery) -> dict[str, Send]:
@@ -28,11 +30,11 @@ def producers(app: Celery) -> dict[str, Send]:
     reserving = _task(app, "sent.reserving", base=IdempotentTask, key="number", reserve=True)
     found: dict[str, Send] = {
         PLAIN: lambda number: _with_row(number, lambda: transaction.on_commit(lambda: plain.delay(number))),
-        "row + .delay() with reserve": lambda number: _with_row(number, lambda: reserving.delay(number)),
+        RESERVED: lambda number: _with_row(number, lambda: reserving.delay(number)),
         "plain .delay() alone": plain.delay,
         ".delay() with reserve alone": reserving.delay,
         "SET NX, then plain .delay()": _naive(plain),
-        ".delay() of a duplicate with reserve": _duplicate(reserving),
+        DUPLICATE: _duplicate(reserving),
     }
     with suppress(ImportError):
         once = _task(app, "sent.once", base=import_module("celery_once").QueueOnce, once={"timeout": 600})

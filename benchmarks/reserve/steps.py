@@ -1,0 +1,102 @@
+"""Takes a send apart, step by step: a plain one, one with ``reserve=True``, and a refused duplicate."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from itertools import count
+from statistics import median
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+from kombu.messaging import Producer
+from psycopg import Connection
+from redis.connection import AbstractConnection
+
+from benchmarks.figures.table import figure, render
+from benchmarks.profiling.steps import timed
+from benchmarks.profiling.stopwatch import Stopwatch
+from benchmarks.reserve import producers
+from benchmarks.reserve.producers import DUPLICATE, PLAIN, RESERVED, Send
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.messages.message import Message
+from django_idempotent_tasks.messages.relay import Relay
+from django_idempotent_tasks.sending import reservation, send
+
+#: In the order of a send. The first is what no other step is: Celery's `apply_async` and Django's `atomic()`.
+REST = "the rest: Celery, Django"
+LABELS = (
+    REST,
+    "business row",
+    "business row, statement",
+    "BEGIN",
+    "preparation",
+    "message, as text",
+    "reservation",
+    "reservation, statement",
+    "audit row",
+    "audit row, statement",
+    "COMMIT",
+    "publish",
+    "publish, Redis",
+)
+PLACES: tuple[tuple[Any, str, str], ...] = (
+    (producers, "write_row", "business row"),
+    (send, "prepared", "preparation"),
+    (Message, "text_or_raise", "message, as text"),
+    (reservation.following, "accept", "reservation"),
+    (Ledger, "refuse", "audit row"),
+    (Relay, "send", "publish"),
+    (Producer, "publish", "publish"),
+    (CursorWrapper, "execute", ", statement"),
+    (BaseDatabaseWrapper, "commit", "COMMIT"),
+    (Connection, "_start_query", "BEGIN"),  # psycopg's own, see profiling/steps.py
+    (AbstractConnection, "send_packed_command", ", Redis"),
+    (AbstractConnection, "read_response", ", Redis"),
+)
+SHOWN = (PLAIN, RESERVED, DUPLICATE)
+CLOCKS = {"by the clock": perf_counter_ns, "of this process's processor time": thread_time_ns}
+WARM_UP = 20
+
+#: For each way the median of each step in microseconds.
+Steps = dict[str, dict[str, float]]
+
+
+def steps_of(sends: Mapping[str, Send], calls: int) -> dict[str, Steps]:
+    """What the steps of a send take, in microseconds by both clocks: medians of as many calls of each way."""
+    return {title: _taken(sends, calls, clock) for title, clock in CLOCKS.items()}
+
+
+def _taken(sends: Mapping[str, Send], calls: int, clock: Callable[[], int]) -> Steps:
+    stopwatch, numbers = Stopwatch(clock), count(10_000_000)
+    taken: dict[str, list[dict[str, int]]] = defaultdict(list)
+    with timed(stopwatch, PLACES):
+        ways = {name: stopwatch.timed(sends[name], REST) for name in SHOWN}
+        for number in range(WARM_UP + calls):
+            for name in SHOWN if number % 2 else reversed(SHOWN):
+                stopwatch.take()
+                ways[name](next(numbers))
+                taken[name].append(dict(stopwatch.take()))
+    return {name: _medians(each[WARM_UP:]) for name, each in taken.items()}
+
+
+def _medians(calls: list[dict[str, int]]) -> dict[str, float]:
+    steps = {label: median(call.get(label, 0) for call in calls) / 1000 for label in LABELS}
+    return steps | {"all": median(sum(call.values()) for call in calls) / 1000}
+
+
+def tables(found: Mapping[str, Steps]) -> str:
+    """One table for each clock."""
+    return "\n\n".join(
+        f"One send, step by step, us {title}\n\n{_table(steps)}" for title, steps in found.items()
+    )
+
+
+def _table(steps: Steps) -> str:
+    rows = [
+        [label, *(figure(steps[name][label]) if steps[name][label] else "" for name in SHOWN)]
+        for label in (*LABELS, "all")
+    ]
+    return render(("step", *SHOWN), rows)
