@@ -8,15 +8,16 @@ MariaDB and MySQL does not, so there the statements themselves are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import transaction
 
-from ..exceptions import PermanentError
+from ..exceptions import LeaseLost, PermanentError
 from ..ledger.stores import LedgerStore
 from ..ledger.stores.session import is_seen_open
+from ..ledger.values import Claim
 
 #: What ends a transaction, and does not only go back to a savepoint.
 _ENDING = re.compile(
@@ -25,9 +26,13 @@ _ENDING = re.compile(
 
 
 @contextmanager
-def kept_open(store: LedgerStore, name: str) -> Iterator[None]:
-    """A transaction on the store's connection. Raises :class:`PermanentError` where its body ends it."""
-    with transaction.atomic(using=store.connection.alias, durable=True):
+def kept_open(store: LedgerStore, name: str, claim: Claim, lost: Callable[[], LeaseLost]) -> Iterator[None]:
+    """A transaction on the store's connection, in which the claim is settled last.
+
+    Raises :class:`PermanentError` where its body ends it, and what ``lost`` makes where COMMIT finds that
+    another attempt has the key.
+    """
+    with store.carrying(claim, lost), transaction.atomic(using=store.connection.alias, durable=True):
         watch, wrappers = _Watch(store, name), store.connection.execute_wrappers
         execute = watch.execute
         try:

@@ -116,7 +116,7 @@ class LeasedAttempt(PartedAttempt):
         """A transaction of our own, or a savepoint in the caller's."""
         if self.in_caller_transaction:
             return self.ledger.store.together()
-        return kept_open(self.ledger.store, self.task.name)
+        return kept_open(self.ledger.store, self.task.name, self.claim, self.settlement.lost)
 
     @contextmanager
     def outside(self) -> Iterator[None]:

@@ -58,3 +58,7 @@ class Repeated(SqlStore):
             whole = self.dialect.sql(template) % (known | {name: f"'{_PLACE}'"})
             again = self._again = Again(self.connection, template, claim, whole)
         return again.count(text)
+
+    def _count_last(self, template: str, claim: Claim, **own: str) -> int:
+        """As ``_count_again``, for the last statement of a transaction."""
+        return self._count_again(template, claim, **own)

@@ -78,11 +78,11 @@ class AtomicClaims(SqlStore):
 
     def atomic_new(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
         template = ATOMIC_UNNAMED if call.named_here else ATOMIC_NEW
-        return to_grant(self._row(template, self._atomic(call, owner, retention, window)))
+        return to_grant(self._first_row(template, self._atomic(call, owner, retention, window)))
 
     def atomic_reserved(self, call: Call, *, owner: str, retention: int, window: int) -> Grant | None:
         parameters = self._atomic(call, owner, retention, window) | {"uncount": 0}
-        return to_grant(self._row(ATOMIC_RESERVED, parameters))
+        return to_grant(self._first_row(ATOMIC_RESERVED, parameters))
 
     def atomic_open(
         self, call: Call, *, owner: str, retention: int, window: int, seen: Entry, counted: bool

@@ -189,7 +189,7 @@ class Batches(BatchMoves, Repeated):
     def keep_outcomes(self, claim: Claim, *, outcomes: str) -> bool:
         if not LETTERS.issuperset(outcomes):
             raise ValueError(f"These are no outcomes: {ascii(outcomes)[:60]}")
-        return self._count_again(KEEP_OUTCOMES, claim, outcomes=outcomes) == 1
+        return self._count_last(KEEP_OUTCOMES, claim, outcomes=outcomes) == 1
 
     def keep_record(self, batch: UUID, record: RecordFailure) -> None:
         named = {

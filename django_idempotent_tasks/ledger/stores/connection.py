@@ -64,6 +64,20 @@ def is_open(connection: BaseDatabaseWrapper) -> bool:
     return began or not connection.get_autocommit()
 
 
+def binds_here(connection: Any) -> bool:
+    """Whether a cursor of PostgreSQL takes several statements with parameters, and gives the rows of each.
+
+    psycopg2 gives the last one's rows alone; a cursor that binds on the server takes one statement.
+    """
+    raw = connection.connection
+    return hasattr(raw, "pgconn") and hasattr(raw.cursor_factory, "mogrify")
+
+
+def is_outermost(connection: Any) -> bool:
+    """Whether the open block of Django is a whole transaction, which ends with that block."""
+    return connection.in_atomic_block and connection.commit_on_exit and not connection.savepoint_ids
+
+
 def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
     """The rows of a query on the store's own connection, which no alias names; all are read at once."""
     compiler = found.values_list(*names).query.get_compiler(connection=store.connection)

@@ -22,7 +22,9 @@ from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicClaims
 from .batches import Batches
+from .begun import Begun
 from .cancelling import Cancelling
+from .carried import Carried
 from .connection import is_open, transaction_on
 from .cursors import Cursors
 from .decisions import Decisions
@@ -87,6 +89,8 @@ class PostgresDialect(Dialect):
 
 
 class PostgresStore(
+    Begun,
+    Carried,
     PostgresMany,
     AtomicClaims,
     Failures,

@@ -13,6 +13,7 @@ from django.db import OperationalError
 
 from ..reservable import Reservable
 from . import claiming, locks
+from .connection import binds_here
 from .many_sql import ANSWERED, ROWS, SENDS_FAILED, WAITING, Many, bites, in_order
 from .postgresql_statements import LOCKED, SHARE_MANY, seconds_of
 from .reading import Parameters, Row, to_digest
@@ -162,10 +163,7 @@ class PostgresMany(Many):
 
     def _speaks_simply(self) -> bool:
         """Whether several statements may go in one round trip, of which one has rows."""
-        raw = self.connection.connection
-        # psycopg2 gives the last one's rows alone; a cursor that binds on the server takes one statement.
-        binds_here = hasattr(raw, "pgconn") and hasattr(raw.cursor_factory, "mogrify")
-        return self.connection.in_atomic_block and binds_here
+        return self.connection.in_atomic_block and binds_here(self.connection)
 
     def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
         """The rows of a statement in a savepoint of its own, in the open transaction."""

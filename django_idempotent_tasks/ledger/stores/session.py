@@ -64,6 +64,11 @@ def _asked(ask: Any, connection: Any) -> Session:
     return told
 
 
+def is_idle(raw: Any) -> bool:
+    """Whether nothing is open on a connection to PostgreSQL."""
+    return status_of(raw) == _IDLE
+
+
 def status_of(raw: Any) -> int:
     """The status that libpq tells (its PGTransactionStatusType).
 

@@ -114,7 +114,7 @@ class SqlStore(LedgerStore):
         self, claim: Claim, *, result: str | None, reason: Reason, retention: int, window: int
     ) -> bool:
         template, kept = self._bounded_in_a_transaction(statements.COMPLETE), max(retention, window)
-        return self._settle(
+        return self._settle_last(
             template, claim, result=result, reason=int(reason), retention=retention, kept=kept
         )
 
@@ -258,11 +258,19 @@ class SqlStore(LedgerStore):
         named = {"digest": self.dialect.uuid(claim.digest), "token": claim.token, "owner": claim.owner}
         return self._count(template, named | values) == 1
 
+    def _settle_last(self, template: str, claim: Claim, **values: object) -> bool:
+        """As ``_settle``, by what may be the last statement of the claim's own transaction."""
+        return self._settle(template, claim, **values)
+
     def _row(self, template: str, parameters: Parameters) -> Row | None:
         with self.connection.cursor() as cursor:
             self._execute(cursor, template, parameters)
             row: Row | None = cursor.fetchone()
         return row
+
+    def _first_row(self, template: str, parameters: Parameters) -> Row | None:
+        """As ``_row``, by what may be the first statement of a transaction."""
+        return self._row(template, parameters)
 
     def _rows(self, template: str, parameters: Parameters) -> list[Row]:
         with self.connection.cursor() as cursor:

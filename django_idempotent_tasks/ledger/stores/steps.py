@@ -25,7 +25,7 @@ class Steps(SqlStore):
     """Adds what is kept of steps."""
 
     def keep_step(self, claim: Claim, name: str, *, value: str | None, elapsed: float) -> bool:
-        return self._settle(KEEP, claim, name=name, value=value, elapsed=max(elapsed, 0.0))
+        return self._settle_last(KEEP, claim, name=name, value=value, elapsed=max(elapsed, 0.0))
 
     def step_values(self, claim: Claim) -> dict[str, str | None]:
         named = {"digest": self.dialect.uuid(claim.digest), "generation": claim.grant.generation}

@@ -18,9 +18,14 @@ _READING = frozenset({"SELECT", "SHOW"})
 
 @dataclass
 class Heard:
-    """The statements that the server logged, in order."""
+    """The messages that the server logged, in order, and their statements."""
 
-    statements: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements, each by itself also where one message held two."""
+        return [statement for message in self.messages for statement in message.split("; ")]
 
     @property
     def words(self) -> list[str]:
@@ -52,7 +57,7 @@ def heard_by_postgresql(alias: str = "default") -> Iterator[Heard]:
 
     def hear(diagnostic: Any) -> None:
         text = str(diagnostic.message_primary)
-        heard.statements += [
+        heard.messages += [
             text.removeprefix(prefix).strip() for prefix in prefixes if text.startswith(prefix)
         ]
 
@@ -74,5 +79,5 @@ def told(work: Callable[[], object]) -> Heard:
     """What the server was told by ``work``, but for the look for pauses, one every two seconds."""
     with known_pauses(), heard_by_postgresql() as heard:
         work()
-    heard.statements = [each for each in heard.statements if not each.startswith("RESET ")]
+    heard.messages = [each for each in heard.messages if not each.startswith("RESET ")]
     return heard

@@ -16,11 +16,14 @@ Work = Callable[[LedgerStore], object]
 
 
 def said(alias: str, work: Work) -> list[str]:
-    """The statements of ``work``, in order, each with its parameters in place."""
+    """The statements of ``work``, in order, each with its parameters in place.
+
+    Django notes a BEGIN itself, also one that goes out with the statement behind it.
+    """
     store = get_store(alias)
     with CaptureQueriesContext(connections[alias]) as captured:
         work(store)
-    return [query["sql"].strip() for query in captured.captured_queries]
+    return [query["sql"].strip().removeprefix("BEGIN; ").strip() for query in captured.captured_queries]
 
 
 def verbs(alias: str, work: Work) -> list[str]:

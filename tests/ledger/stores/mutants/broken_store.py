@@ -63,6 +63,9 @@ class BrokenPostgresStore(_Broken, PostgresStore):
     def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
         return super()._rows_saved(self._break(template), parameters)
 
+    def _first_row(self, template: str, parameters: Parameters) -> Row | None:
+        return super()._first_row(self._break(template) if self._is_to_begin() else template, parameters)
+
 
 class BrokenSqliteStore(_Broken, SqliteStore):
     """SQLite's."""

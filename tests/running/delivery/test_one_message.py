@@ -1,0 +1,134 @@
+"""The first or last statement of a transaction of ours goes to PostgreSQL with its BEGIN or its COMMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connections, transaction
+
+from django_idempotent_tasks.models import IdempotencyKey
+from django_idempotent_tasks.states import State
+from tests.running.delivery.heard import told
+from tests.sample.models import Effect
+from tests.support.deliveries import ALIASES, APPS
+from tests.support.till import Counter, Till
+
+pytestmark = [
+    pytest.mark.postgresql,
+    pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
+]
+
+
+def completing(till: Till, shop: Counter, act: Any = None) -> Any:
+    """A task that writes inside ``.complete()``."""
+
+    @till.guarded(mode="leased")
+    def sell(self: Any, order: int) -> None:  # noqa: ARG001
+        with self.idempotency.complete():
+            shop.sell(self)
+            (act or bool)()
+
+    return sell
+
+
+def stepping(till: Till, shop: Counter, act: Any = None) -> Any:
+    """A task that writes in a step."""
+
+    def write(task: Any) -> None:
+        shop.sell(task)
+        (act or bool)()
+
+    @till.guarded(mode="leased")
+    def sell(self: Any, order: int) -> None:  # noqa: ARG001
+        self.idempotency.step("write", write, self)
+
+    return sell
+
+
+each_part = pytest.mark.parametrize("part", [completing, stepping])
+
+
+@contextmanager
+def aside(alias: str) -> Iterator[Any]:
+    """A cursor on another connection."""
+    other = connections[alias].copy()
+    try:
+        with other.cursor() as cursor:
+            yield cursor
+    finally:
+        other.close()
+
+
+@each_part
+def test_what_fences_a_block_travels_with_its_commit(till: Till, postgresql: Counter, part: Any) -> None:
+    heard = told(lambda: till.deliver(part(till, postgresql), 7))
+    carried = [message for message in heard.messages if message.endswith("; COMMIT")]
+    assert len(carried) == 1
+    assert len([each for each in heard.statements if each == "COMMIT"]) == 1
+    assert (postgresql.state, len(postgresql.effects)) == (State.SUCCEEDED, 1)
+
+
+@each_part
+def test_an_attempt_that_loses_its_key_in_the_block_commits_nothing_and_runs_no_hook(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    hooks: list[int] = []
+
+    def lose() -> None:
+        transaction.on_commit(lambda: hooks.append(1), using=postgresql.alias)
+        with aside(postgresql.alias) as cursor:
+            cursor.execute(
+                "UPDATE django_idempotent_tasks_idempotencykey SET token = token + 1, owner = 'another'"
+            )
+
+    till.deliver(part(till, postgresql, lose), 7)
+    assert (postgresql.effects, hooks) == ([], [])
+    assert postgresql.row.owner == "another"
+    assert "_commit" not in vars(connections[postgresql.alias])
+
+
+@each_part
+def test_a_constraint_that_is_looked_at_in_the_commit_is_the_body_s_error(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    hooks: list[int] = []
+
+    def break_it() -> None:
+        transaction.on_commit(lambda: hooks.append(1), using=postgresql.alias)
+        with connections[postgresql.alias].cursor() as cursor:
+            cursor.execute("CREATE TEMP TABLE twice (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+            cursor.execute("INSERT INTO twice VALUES (1), (1)")
+
+    assert isinstance(till.deliver(part(till, postgresql, break_it), 7).error, IntegrityError)
+    assert (postgresql.state, postgresql.effects, hooks) == (State.FAILED, [], [])
+
+
+def test_an_atomic_claim_travels_with_the_begin_of_a_transaction_that_is_like_any_other(
+    till: Till, postgresql: Counter
+) -> None:
+    @till.guarded()
+    def sell(self: Any, order: int) -> int:  # noqa: ARG001
+        shop = Effect.objects.using(postgresql.alias)
+        postgresql.sell(self)
+        return len([*shop.select_for_update().iterator()])  # which no cursor can be that outlives its end
+
+    heard = told(lambda: till.deliver(sell, 7))
+    assert heard.messages[0].startswith("BEGIN; INSERT INTO django_idempotent_tasks")
+    assert heard.statements.count("BEGIN") == 1
+    assert (postgresql.state, postgresql.row.result) == (State.SUCCEEDED, "1")
+
+
+def test_a_guarded_task_that_a_block_runs_completes_its_own_key_there(
+    till: Till, postgresql: Counter
+) -> None:
+    @till.guarded(mode="leased")
+    def inner(self: Any, order: int) -> int:  # noqa: ARG001
+        return order
+
+    outer = completing(till, postgresql, lambda: inner.apply(args=[8]).get())
+    till.deliver(outer, 7)
+    states = IdempotencyKey.objects.using(postgresql.alias).values_list("state", flat=True)
+    assert [*states] == [State.SUCCEEDED] * 2
