@@ -20,10 +20,11 @@ from benchmarks.profiling.steps import timed
 from benchmarks.profiling.stopwatch import Stopwatch
 from benchmarks.reserve import producers
 from benchmarks.reserve.producers import DUPLICATE, PLAIN, RESERVED, Send
+from django_idempotent_tasks.ledger import following
 from django_idempotent_tasks.ledger.ledger import Ledger
 from django_idempotent_tasks.messages.message import Message
 from django_idempotent_tasks.messages.relay import Relay
-from django_idempotent_tasks.sending import reservation, send
+from django_idempotent_tasks.sending import send
 
 #: In the order of a send. The first is what no other step is: Celery's `apply_async` and Django's `atomic()`.
 REST = "the rest: Celery, Django"
@@ -46,7 +47,7 @@ PLACES: tuple[tuple[Any, str, str], ...] = (
     (producers, "write_row", "business row"),
     (send, "prepared", "preparation"),
     (Message, "text_or_raise", "message, as text"),
-    (reservation.following, "accept", "reservation"),
+    (following, "accept", "reservation"),
     (Ledger, "refuse", "audit row"),
     (Relay, "send", "publish"),
     (Producer, "publish", "publish"),
