@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from .connection import binds_here, is_outermost
@@ -16,13 +14,11 @@ class Begun(SqlStore):
     """Adds statements that begin the transaction in which they are the first."""
 
     def _first_row(self, template: str, parameters: Parameters) -> Row | None:
-        if not self._is_to_begin():
-            return super()._first_row(template, parameters)
-        with self.connection.cursor() as cursor, _begins_by_itself(self.connection.connection):
-            self._execute(cursor, f"BEGIN; {template}", parameters)
-            cursor.nextset()
-            row: Row | None = cursor.fetchone()
-        return row
+        if self._is_to_begin():
+            with self.connection.cursor() as cursor:
+                if self._is_to_begin():  # a backend may say something of its own for a new cursor
+                    return self._begin_with(cursor, template, parameters)
+        return super()._first_row(template, parameters)
 
     def _is_to_begin(self) -> bool:
         """Whether Django has opened a plain transaction, of which the server has not heard."""
@@ -32,16 +28,18 @@ class Begun(SqlStore):
         is_plain = raw.isolation_level is None and raw.read_only is None and raw.deferrable is None
         return is_plain and not getattr(raw, "_autocommit", True)
 
+    def _begin_with(self, cursor: Any, template: str, parameters: Parameters) -> Row | None:
+        """Let psycopg 3 send no BEGIN of its own, which it would wait for.
 
-@contextmanager
-def _begins_by_itself(raw: Any) -> Iterator[None]:
-    """Let psycopg 3 send no BEGIN of its own, which it would wait for.
-
-    The public property would have to stay set until the transaction ends, and Django would hold the cursors
-    of ``.iterator()`` over its end, which no ``FOR UPDATE`` may be.
-    """
-    raw._autocommit = True  # noqa: SLF001
-    try:
-        yield
-    finally:
-        raw._autocommit = False  # noqa: SLF001
+        Its public property would have to stay set until the transaction ends, and Django would hold the
+        cursors of ``.iterator()`` over its end, which no ``FOR UPDATE`` may be.
+        """
+        raw: Any = self.connection.connection
+        try:
+            raw._autocommit = True  # noqa: SLF001
+            self._execute(cursor, f"BEGIN; {template}", parameters)
+        finally:
+            raw._autocommit = False  # noqa: SLF001
+        cursor.nextset()
+        row: Row | None = cursor.fetchone()
+        return row
