@@ -112,11 +112,14 @@ class LeasedAttempt(PartedAttempt):
         if not self.in_caller_transaction:
             heartbeat.hurry(self.progress)
 
-    def transaction(self) -> AbstractContextManager[Any]:
-        """A transaction of our own, or a savepoint in the caller's."""
+    def transaction(self, lost: Callable[[], LeaseLost] | None = None) -> AbstractContextManager[Any]:
+        """A transaction of our own, or a savepoint in the caller's.
+
+        ``lost`` makes the error of a COMMIT that finds another attempt with the key.
+        """
         if self.in_caller_transaction:
             return self.ledger.store.together()
-        return kept_open(self.ledger.store, self.task.name, self.claim, self.settlement.lost)
+        return kept_open(self.ledger.store, self.task.name, self.claim, lost or self.settlement.lost)
 
     @contextmanager
     def outside(self) -> Iterator[None]:

@@ -104,7 +104,7 @@ class Records(Keeper):
         """The block of a record: what is raised there is the record's, unless it ends the whole attempt."""
         chunk = self._begin(record)
         try:
-            with self._attempt.transaction():
+            with self._attempt.transaction(self._lost):
                 yield
                 if record.decided is not None:
                     raise record.decided[1]  # noqa: TRY301  so that its writes are rolled back

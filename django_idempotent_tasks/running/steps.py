@@ -92,7 +92,7 @@ class Steps:
         """The writes of the function and its value are one transaction."""
         began, committing = time.monotonic(), False
         try:
-            with self._attempt.transaction():
+            with self._attempt.transaction(lambda: self._lost(name)):
                 text = self._encoded(name, run())
                 self._keep(name, text, began)
                 committing = True

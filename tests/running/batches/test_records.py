@@ -43,13 +43,10 @@ def test_a_chunk_is_begun_and_each_of_its_outcomes_is_written_with_one_statement
     with CaptureQueriesContext(connections[alias]) as captured:
         desk.deliver(message)
     table = BatchChunk._meta.db_table
-    words = [
-        query["sql"].split()[0]
-        for query in captured.captured_queries
-        if f"{table} SET token" in query["sql"] or f"{table} SET outcomes = '" in query["sql"]
-    ]
-    assert words == ["UPDATE"] * 6
-    reads = [query for query in captured.captured_queries if f"FROM {table} WHERE" in query["sql"]]
+    said = [query["sql"] for query in captured.captured_queries]
+    assert len([each for each in said if f"{table} SET token" in each]) == 1
+    assert len([each for each in said if f"{table} SET outcomes = '" in each]) == 5
+    reads = [each for each in said if f"FROM {table} WHERE" in each]
     # MariaDB and MySQL give no rows of an UPDATE.
     assert len(reads) == (1 if connections[alias].vendor == "mysql" else 0)
 

@@ -184,7 +184,9 @@ def test_a_step_costs_one_statement_and_a_first_attempt_reads_nothing(till: Till
     work = a_task(till, body)
     till.deliver(work, 7)
     till.deliver_sent(work)
-    assert said == [["BEGIN", "INSERT", "COMMIT"]] * 2 + [["SELECT"], [], ["INSERT"]]
+    # On PostgreSQL it is a WITH that has the INSERT in it, and COMMIT behind it.
+    kept = ["BEGIN", "WITH"] if connections[alias].vendor == "postgresql" else ["BEGIN", "INSERT", "COMMIT"]
+    assert said == [kept] * 2 + [["SELECT"], [], ["INSERT"]]
 
 
 def test_the_value_of_a_step_whose_commit_was_not_answered_is_found(
