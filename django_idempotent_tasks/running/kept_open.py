@@ -48,6 +48,7 @@ class _Watch:
     """Looks before each statement whether the transaction is the one that was begun."""
 
     def __init__(self, store: LedgerStore, name: str) -> None:
+        self._store = store
         self._connection = store.connection
         self._name = name
         self._reads = self._connection.vendor == "mysql"
@@ -61,7 +62,11 @@ class _Watch:
             self.check()
         self._has_ended = self._reads and isinstance(sql, str) and _ENDING.match(sql) is not None
         try:
-            return execute(sql, params, many, context)
+            if self._has_begun or many or not isinstance(sql, str):
+                return execute(sql, params, many, context)
+            return self._store.with_begin(
+                context["cursor"], sql, lambda text: execute(text, params, many, context)
+            )
         finally:
             self._has_begun = self._has_begun or is_seen_open(self._connection)
 

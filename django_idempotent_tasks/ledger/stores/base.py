@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from ...identity.key import Identity
 from ...states import Reason, State
 from ..values import Answer, Call, Claim, Entry, Failure, Grant
 from .batching import Batching
+from .bracketing import Bracketing
 from .deciding import Deciding
 from .duplicates import Duplicates
 from .follow_ups import FollowUps
@@ -21,7 +22,7 @@ from .session import Session
 from .upkeep import Upkeep
 
 
-class LedgerStore(Upkeep, ManyCalls, Batching, FollowUps, Deciding, Duplicates):
+class LedgerStore(Upkeep, ManyCalls, Batching, Bracketing, FollowUps, Deciding, Duplicates):
     """Where the ledger lives.
 
     Promises of every implementation: of any number of simultaneous claims of one key exactly one is
@@ -270,19 +271,6 @@ class LedgerStore(Upkeep, ManyCalls, Batching, FollowUps, Deciding, Duplicates):
     @abstractmethod
     def side_connection(self) -> AbstractContextManager[LedgerStore]:
         """The same store on a short-lived connection of its own, with short timeouts, closed at the end."""
-
-    def carrying(
-        self,
-        claim: Claim,  # noqa: ARG002
-        lost: Callable[[], Exception],  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Inside, a transaction may end with a statement that its COMMIT carries.
-
-        :meth:`complete`, :meth:`keep_step` and :meth:`keep_outcomes` of this claim may be true too early
-        then: where the claim is not the owner any more, COMMIT raises what ``lost`` makes, and nothing of
-        the transaction is written.
-        """
-        return nullcontext()
 
     def bounded(self) -> AbstractContextManager[None]:
         """Inside, the connection is cut where the database answers nothing for seconds, if that can be done.
