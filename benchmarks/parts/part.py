@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, servers: Servers, logs: Path) -> Report:
     quick: bool = options.quick
     rounds = 1 if quick else options.rounds or 5
     work: dict[str, Callable[[], dict[str, Any]]] = {
-        "chunks": lambda: chunks(servers.postgres, logs, 500 if quick else options.tasks or 2_000, rounds),
+        "chunks": lambda: chunks(servers.postgres, logs, 500 if quick else options.tasks or 10_000, rounds),
         "submitted": lambda: submitted(10_000 if quick else 100_000),
         "ends": lambda: ends(servers.postgres, 1_000 if quick else 10_000, 1 if quick else 2),
         "many": lambda: many(make_app(), 200 if quick else 2_000, rounds),
