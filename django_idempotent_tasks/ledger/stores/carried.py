@@ -33,28 +33,37 @@ class Carrier:
     def __init__(self, connection: BaseDatabaseWrapper, claim: Claim) -> None:
         self._connection: Any = connection
         self._claim = claim
-        self._is_loaded = False
+        self._is_loaded = self._has_committed = False
 
     def takes(self, claim: Claim) -> bool:
         """Whether the connection's next COMMIT is that of the claim's own transaction, and ours to send."""
         connection = self._connection
         if self._claim is not claim or not is_outermost(connection) or not binds_here(connection):
             return False
+        if connection.needs_rollback:
+            return False  # Django sends no COMMIT then, and says so to whoever sends a statement
         return getattr(connection._commit, "__func__", None) is _DJANGOS._commit  # noqa: SLF001  none of a backend
 
     def load(self, commit: Callable[[], object]) -> None:
         """Let Django commit by this: it rolls back, runs hooks and handles errors as it always does."""
-        self._connection._commit = commit  # noqa: SLF001  the one place that atomic() commits by
+
+        def noting() -> None:
+            commit()
+            self._has_committed = True
+
         self._is_loaded = True
+        self._connection._commit = noting  # noqa: SLF001  the one place that atomic() commits by
 
     def unload(self) -> None:
         """Let the connection commit as before."""
         if self._is_loaded:
-            del self._connection._commit  # noqa: SLF001  as above
+            vars(self._connection).pop("_commit", None)
 
     def may_have_lost(self, error: DataError) -> bool:
-        """Whether the fence may have found no row; a trigger of the project's may have raised the same."""
-        return self._is_loaded and getattr(error.__cause__, "sqlstate", None) == _DIVISION_BY_ZERO
+        """Whether the fence may have found no row: a trigger or a hook of the commit may raise the same."""
+        if not self._is_loaded or self._has_committed:
+            return False
+        return getattr(error.__cause__, "sqlstate", None) == _DIVISION_BY_ZERO
 
 
 class Carried(Repeated):
@@ -66,18 +75,23 @@ class Carried(Repeated):
     def carrying(self, claim: Claim, lost: Callable[[], Exception]) -> Iterator[None]:
         carrier = self._carrier = Carrier(self.connection, claim)
         try:
-            yield
+            try:
+                yield
+            finally:
+                carrier.unload()
         except DataError as error:
             if carrier.may_have_lost(error) and not self._is_owner(claim):
                 raise lost() from error
             raise
         finally:
-            carrier.unload()
+            carrier.unload()  # again, where a signal has struck in the first: every commit would be this one
             self._carrier = None
 
     def _is_owner(self, claim: Claim) -> bool:
         entry = self.read(claim.digest, task_id=claim.call.task_id)
-        return entry is not None and (entry.state, entry.token) == (State.RUNNING, claim.token)
+        if entry is None:
+            return False
+        return (entry.state, entry.token, entry.owner) == (State.RUNNING, claim.token, claim.owner)
 
     def _settle_last(self, template: str, claim: Claim, **values: object) -> bool:
         carrier = self._carrier

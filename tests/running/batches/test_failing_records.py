@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import connections
+from django.db import connections, transaction
 
 from django_idempotent_tasks import Category, ManualReview, PermanentError, RecordsLeft, TransientError
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.operations import dead_letters
 from django_idempotent_tasks.states import Reason, State
-from tests.support.batches import APPS, Desk, done, failures, outcomes, texts
+from tests.support.batches import APPS, Desk, done, failures, outcomes, texts, write
 from tests.support.deliveries import ALIASES
 from tests.support.till import Counter
 from tests.support.uploads import as_the_project_s
@@ -249,3 +249,20 @@ def test_the_errors_of_a_batch_are_read_with_their_records(desk: Desk) -> None:
     assert [(each.index, each.value, each.attempt) for each in found] == [(1, '"r1"', 1), (7, '"r7"', 1)]
     assert len({each.signature for each in found}) == 1
     assert [each.index for each in batch.errors(category=Category.MANUAL_REVIEW)] == []
+
+
+def test_a_record_whose_writes_django_would_roll_back_is_not_done(desk: Desk, alias: str) -> None:
+    def undo(record: Any) -> None:
+        if record.value == "r1":
+            transaction.set_rollback(True, using=alias)  # as Django does where save() fails and nobody minds
+
+    def body(task: Any, records: list[Any]) -> None:
+        for record in task.idempotency.records(records):
+            with record:
+                write(record.value)
+                undo(record)
+
+    desk.submit(desk.chunked(body), texts(3))
+    desk.run()
+    assert (done(), outcomes()) == (["r0", "r2"], ["oro"])
+    assert [error for _, _, error, _ in failures()] == ["TransactionManagementError"]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import IntegrityError, connections, transaction
+from django.db.transaction import TransactionManagementError
 
+from django_idempotent_tasks import LeaseLost
+from django_idempotent_tasks.ledger.stores import carried
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.running.delivery.heard import told
 from tests.sample.models import Effect
 from tests.support.deliveries import ALIASES, APPS
+from tests.support.glitch import Glitch, files_of, raising
 from tests.support.till import Counter, Till
 
 pytestmark = [
@@ -104,6 +110,83 @@ def test_a_constraint_that_is_looked_at_in_the_commit_is_the_body_s_error(
 
     assert isinstance(till.deliver(part(till, postgresql, break_it), 7).error, IntegrityError)
     assert (postgresql.state, postgresql.effects, hooks) == (State.FAILED, [], [])
+
+
+@each_part
+def test_a_block_whose_writes_django_would_roll_back_does_not_count_as_done(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    def fail_and_go_on() -> None:
+        first = Effect.objects.using(postgresql.alias).get()
+        with suppress(IntegrityError):
+            Effect(pk=first.pk, key="twice", attempt=1, token=1).save(
+                using=postgresql.alias, force_insert=True
+            )
+
+    end = till.deliver(part(till, postgresql, fail_and_go_on), 7)
+    assert isinstance(end.error, TransactionManagementError)
+    assert (postgresql.state, postgresql.effects) == (State.FAILED, [])
+
+
+@each_part
+def test_a_key_that_was_lost_and_made_anew_with_the_same_token_is_another_attempt_s(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    def lose() -> None:
+        with aside(postgresql.alias) as cursor:
+            cursor.execute("UPDATE django_idempotent_tasks_idempotencykey SET owner = 'another'")
+
+    errors: list[type[BaseException]] = []
+    sell = part(till, postgresql, lose)
+    run = sell.run
+
+    def watched(*given: Any) -> None:
+        try:
+            run(*given)
+        except BaseException as error:
+            errors.append(type(error))
+            raise
+
+    sell.run = watched
+    till.deliver(sell, 7)
+    assert errors == [LeaseLost]
+    assert postgresql.effects == []
+
+
+@each_part
+def test_a_signal_where_a_commit_is_given_its_statement_leaves_later_commits_as_they_are(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    glitch = Glitch(files_of(Path(carried.__file__)))
+    sell = part(till, postgresql)
+    faults = []
+    for order, spot in enumerate(glitch.spots(lambda: till.deliver(sell, 0)), start=1):
+        with suppress(SoftTimeLimitExceeded):
+            glitch.strike(spot, raising(SoftTimeLimitExceeded), lambda: till.deliver(sell, order))  # noqa: B023
+        if "_commit" in vars(connections[postgresql.alias]):
+            faults.append(spot)
+            vars(connections[postgresql.alias]).pop("_commit")
+    assert faults == []
+
+
+def test_a_hook_that_divides_by_zero_after_the_commit_takes_no_key_away(
+    till: Till, postgresql: Counter
+) -> None:
+    after: list[int] = []
+
+    def divide() -> None:
+        with connections[postgresql.alias].cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
+    @till.guarded(mode="leased")
+    def sell(self: Any, order: int) -> None:
+        with self.idempotency.complete():
+            postgresql.sell(self)
+            transaction.on_commit(divide, using=postgresql.alias)
+        after.append(order)
+
+    till.deliver(sell, 7)
+    assert (postgresql.state, len(postgresql.effects), after) == (State.SUCCEEDED, 1, [7])
 
 
 def test_an_atomic_claim_travels_with_the_begin_of_a_transaction_that_is_like_any_other(
