@@ -16,6 +16,7 @@ from django.db import transaction
 
 from ..exceptions import LeaseLost, PermanentError
 from ..ledger.stores import LedgerStore
+from ..ledger.stores.connection import wrapped
 from ..ledger.stores.session import is_seen_open
 from ..ledger.values import Claim
 
@@ -33,14 +34,9 @@ def kept_open(store: LedgerStore, name: str, claim: Claim, lost: Callable[[], Le
     another attempt has the key.
     """
     with store.carrying(claim, lost), transaction.atomic(using=store.connection.alias, durable=True):
-        watch, wrappers = _Watch(store, name), store.connection.execute_wrappers
-        execute = watch.execute
-        try:
-            wrappers.append(execute)
+        watch = _Watch(store, name)
+        with wrapped(store.connection, watch.execute):
             yield
-        finally:
-            if execute in wrappers:
-                wrappers.remove(execute)
         watch.check()
 
 
@@ -62,11 +58,10 @@ class _Watch:
             self.check()
         self._has_ended = self._reads and isinstance(sql, str) and _ENDING.match(sql) is not None
         try:
-            if self._has_begun or many or not isinstance(sql, str):
+            # A wrapper that the body has put behind this one is to see its statements as they are.
+            if self._has_begun or self._connection.execute_wrappers[-1:] != [self.execute]:
                 return execute(sql, params, many, context)
-            return self._store.with_begin(
-                context["cursor"], sql, lambda text: execute(text, params, many, context)
-            )
+            return self._store.with_begin(execute, sql, params, many, context)
         finally:
             self._has_begun = self._has_begun or is_seen_open(self._connection)
 

@@ -25,9 +25,9 @@ class Bracketing:
         """
         return nullcontext()
 
-    def with_begin(self, cursor: Any, statement: str, execute: Callable[[str], Any]) -> Any:  # noqa: ARG002
+    def with_begin(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         """Execute what may be the first statement of a transaction, in one message with BEGIN if that can be.
 
-        ``execute`` gets the text, and the cursor is where it would be without BEGIN.
+        An execute wrapper, for the last place: those of the project see the statement as it is.
         """
-        return execute(statement)
+        return execute(sql, params, many, context)

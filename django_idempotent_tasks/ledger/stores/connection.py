@@ -78,6 +78,18 @@ def is_outermost(connection: Any) -> bool:
     return connection.in_atomic_block and connection.commit_on_exit and not connection.savepoint_ids
 
 
+@contextmanager
+def wrapped(connection: BaseDatabaseWrapper, execute: Any) -> Iterator[None]:
+    """Inside, statements pass this wrapper last. Django's own way takes off whichever is the last by then."""
+    wrappers = connection.execute_wrappers
+    try:
+        wrappers.append(execute)
+        yield
+    finally:
+        if execute in wrappers:
+            wrappers.remove(execute)
+
+
 def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:
     """The rows of a query on the store's own connection, which no alias names; all are read at once."""
     compiler = found.values_list(*names).query.get_compiler(connection=store.connection)

@@ -28,6 +28,13 @@ pytestmark = [
 ]
 
 
+class Nothing(Counter):
+    """A shop in which nothing is sold."""
+
+    def sell(self, task: Any, note: str = "") -> None:
+        """Write nothing."""
+
+
 def completing(till: Till, shop: Counter, act: Any = None) -> Any:
     """A task that writes inside ``.complete()``."""
 
@@ -187,6 +194,46 @@ def test_a_hook_that_divides_by_zero_after_the_commit_takes_no_key_away(
 
     till.deliver(sell, 7)
     assert (postgresql.state, len(postgresql.effects), after) == (State.SUCCEEDED, 1, [7])
+
+
+@each_part
+def test_a_wrapper_that_a_body_puts_around_its_statements_sees_them_as_they_are(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    seen: list[str] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        seen.append(sql.split(maxsplit=1)[0])
+        return execute(sql, params, many, context)
+
+    def write() -> None:
+        with connections[postgresql.alias].execute_wrapper(watch):
+            postgresql.write()
+
+    till.deliver(part(till, Nothing(postgresql.alias), write), 7)
+    assert seen == ["INSERT"]
+    assert len(postgresql.effects) == 1
+
+
+def test_what_a_wrapper_of_the_project_says_before_a_claim_is_said_in_its_transaction(
+    till: Till, postgresql: Counter
+) -> None:
+    connection, tenants = connections[postgresql.alias], []
+
+    def name_the_tenant(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith("INSERT INTO django_idempotent_tasks"):
+            return execute(sql, params, many, context)
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL app.tenant = 'acme'")
+            found = execute(sql, params, many, context)
+            cursor.execute("SELECT current_setting('app.tenant', true)")
+            tenants.append(cursor.fetchone()[0])
+        return found
+
+    with connection.execute_wrapper(name_the_tenant):
+        till.deliver(till.seller(postgresql), 7)
+    assert tenants == ["acme"]
+    assert postgresql.state == State.SUCCEEDED
 
 
 def test_an_atomic_claim_travels_with_the_begin_of_a_transaction_that_is_like_any_other(

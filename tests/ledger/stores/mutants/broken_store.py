@@ -9,7 +9,6 @@ from django.db import connections
 
 from django_idempotent_tasks.ledger.stores import LedgerStore
 from django_idempotent_tasks.ledger.stores.again import Repeated
-from django_idempotent_tasks.ledger.stores.begun import _is_to_begin
 from django_idempotent_tasks.ledger.stores.postgresql import PostgresStore
 from django_idempotent_tasks.ledger.stores.reading import Parameters, Row
 from django_idempotent_tasks.ledger.stores.sqlite import SqliteStore
@@ -63,11 +62,6 @@ class BrokenPostgresStore(_Broken, PostgresStore):
 
     def _rows_saved(self, template: str, parameters: Parameters) -> list[Row]:
         return super()._rows_saved(self._break(template), parameters)
-
-    def _first_row(self, template: str, parameters: Parameters) -> Row | None:
-        return super()._first_row(
-            self._break(template) if _is_to_begin(self.connection) else template, parameters
-        )
 
 
 class BrokenSqliteStore(_Broken, SqliteStore):
