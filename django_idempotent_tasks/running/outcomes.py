@@ -96,7 +96,7 @@ class Outcomes:
         text = chunk.outcomes
         for place, outcome in changes.items():
             text = f"{text[:place]}{outcome}{text[place + 1 :]}"
-        if not self._store.keep_outcomes(self._claim, outcomes=text):
+        if not self._store.keep_outcomes(self._claim, outcomes=text, seen=chunk.outcomes):
             raise self._lost()
         for place, outcome in changes.items():
             if outcome == OK and chunk.outcomes[place] not in _NOT_KEPT:

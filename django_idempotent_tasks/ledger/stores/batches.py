@@ -71,7 +71,8 @@ HOLD = f"UPDATE {{chunk}} SET token = %(token)s WHERE digest = ({OWNER}) RETURNI
 KEEP_OUTCOMES = f"""
 UPDATE {{chunk}} SET outcomes = %(outcomes)s
  WHERE digest = %(digest)s AND token = %(token)s
-   AND state IN ({ChunkState.OPEN}, {ChunkState.NEEDS_ATTENTION}) AND {{bounded}}
+   AND %(seen)s IN ('', outcomes) AND state IN ({ChunkState.OPEN}, {ChunkState.NEEDS_ATTENTION})
+   AND {{bounded}}
 """
 
 _FAILURE = ("place", "category", "attempt", "at", "error", "description", "signature", "value")
@@ -186,10 +187,10 @@ class Batches(BatchMoves, Repeated):
         named = {"batch": self.dialect.uuid(batch), "after": after, "bite": bite}
         return [_to_chunk(row) for row in self._rows(self.open_page, named)]
 
-    def keep_outcomes(self, claim: Claim, *, outcomes: str) -> bool:
-        if not LETTERS.issuperset(outcomes):
-            raise ValueError(f"These are no outcomes: {ascii(outcomes)[:60]}")
-        return self._count_last(KEEP_OUTCOMES, claim, outcomes=outcomes) == 1
+    def keep_outcomes(self, claim: Claim, *, outcomes: str, seen: str = "") -> bool:
+        if not LETTERS.issuperset(outcomes + seen):
+            raise ValueError(f"These are no outcomes: {ascii(outcomes + seen)[:60]}")
+        return self._count_last(KEEP_OUTCOMES, claim, outcomes=outcomes, seen=seen) == 1
 
     def keep_record(self, batch: UUID, record: RecordFailure) -> None:
         named = {

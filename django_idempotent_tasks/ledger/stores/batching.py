@@ -58,10 +58,12 @@ class Batching(ABC):
         """At most ``bite`` OPEN chunks of the batch behind the place ``after``, in their order."""
 
     @abstractmethod
-    def keep_outcomes(self, claim: Claim, *, outcomes: str) -> bool:
+    def keep_outcomes(self, claim: Claim, *, outcomes: str, seen: str = "") -> bool:
         """Write the outcomes of the claim's chunk; False once a later claim holds it, or it has ended.
 
         The claim has held the chunk before. In an open transaction nobody else holds it before its end.
+        ``seen``: only where the chunk has these outcomes still. A COMMIT that carries outcomes locks nothing
+        before it arrives, which may be when its sender has given it up and gone on.
         """
 
     @abstractmethod

@@ -77,6 +77,14 @@ class KeptOutcomes(BatchBench):
             assert self.store().keep_outcomes(taker, outcomes="of.") is True
         assert self.outcomes(batch) == ["of."]
 
+    def test_outcomes_that_have_changed_since_they_were_seen_are_not_overwritten(self) -> None:
+        batch, calls = self.sealed()
+        claim = self.holding_chunk(calls[0])
+        assert self.store().keep_outcomes(claim, outcomes="o..", seen="...") is True
+        assert self.store().keep_outcomes(claim, outcomes="oo.", seen="...") is False
+        assert self.store().keep_outcomes(claim, outcomes="of.", seen="o..") is True
+        assert self.outcomes(batch) == ["of."]
+
     def test_a_redriven_chunk_is_written_to_before_it_has_followed(self) -> None:
         batch, calls = self.sealed()
         claim = self.failed_chunk(calls[0])
