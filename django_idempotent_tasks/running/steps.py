@@ -102,6 +102,8 @@ class Steps:
                 raise
             task = self._attempt.task.name
             logger.warning("%s: the step %r is committed; only the answer was lost (%r)", task, name, error)
+            # Not always this run's: an earlier commit of this attempt may have arrived late, and before it.
+            text = self._attempt.ledger.store.step_values(self._attempt.claim)[name]
         return text
 
     def _run_outside(self, name: str, run: Callable[[], Any]) -> str | None:
