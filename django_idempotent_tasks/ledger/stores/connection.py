@@ -83,11 +83,18 @@ def wrapped(connection: BaseDatabaseWrapper, execute: Any) -> Iterator[None]:
     """Inside, statements pass this wrapper last. Django's own way takes off whichever is the last by then."""
     wrappers = connection.execute_wrappers
     try:
-        wrappers.append(execute)
-        yield
+        try:
+            wrappers.append(execute)
+            yield
+        finally:
+            _take_off(wrappers, execute)
     finally:
-        if execute in wrappers:
-            wrappers.remove(execute)
+        _take_off(wrappers, execute)  # again, where a signal has struck in the first
+
+
+def _take_off(wrappers: list[Any], execute: Any) -> None:
+    if execute in wrappers:
+        wrappers.remove(execute)
 
 
 def read_on(store: LedgerStore, found: QuerySet[Any], names: tuple[str, ...]) -> Iterator[Any]:

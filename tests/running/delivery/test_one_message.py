@@ -13,7 +13,7 @@ from django.db import IntegrityError, connections, transaction
 from django.db.transaction import TransactionManagementError
 
 from django_idempotent_tasks import LeaseLost
-from django_idempotent_tasks.ledger.stores import carried
+from django_idempotent_tasks.ledger import stores
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.running.delivery.heard import told
@@ -26,6 +26,9 @@ pytestmark = [
     pytest.mark.postgresql,
     pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS),
 ]
+
+
+STORES = Path(stores.__file__).parent
 
 
 class Nothing(Counter):
@@ -160,19 +163,21 @@ def test_a_key_that_was_lost_and_made_anew_with_the_same_token_is_another_attemp
     assert postgresql.effects == []
 
 
-@each_part
-def test_a_signal_where_a_commit_is_given_its_statement_leaves_later_commits_as_they_are(
+@pytest.mark.parametrize("part", [Till.seller, completing, stepping])
+def test_a_signal_where_a_message_is_put_together_leaves_nothing_on_the_connection(
     till: Till, postgresql: Counter, part: Any
 ) -> None:
-    glitch = Glitch(files_of(Path(carried.__file__)))
+    connection: Any = connections[postgresql.alias]
+    glitch = Glitch(files_of(*(STORES / f"{name}.py" for name in ("begun", "carried", "connection"))))
     sell = part(till, postgresql)
     faults = []
     for order, spot in enumerate(glitch.spots(lambda: till.deliver(sell, 0)), start=1):
         with suppress(SoftTimeLimitExceeded):
             glitch.strike(spot, raising(SoftTimeLimitExceeded), lambda: till.deliver(sell, order))  # noqa: B023
-        if "_commit" in vars(connections[postgresql.alias]):
-            faults.append(spot)
-            vars(connections[postgresql.alias]).pop("_commit")
+        left = (vars(connection).pop("_commit", None), [*connection.execute_wrappers])
+        connection.execute_wrappers.clear()
+        if left != (None, []) or connection.connection.autocommit is not True:
+            faults.append(f"{spot}: {left}")
     assert faults == []
 
 
