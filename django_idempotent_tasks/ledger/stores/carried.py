@@ -19,6 +19,7 @@ from ..values import Claim
 from . import statements
 from .again import Repeated
 from .connection import binds_here, is_outermost
+from .session import is_seen_open
 
 #: A fence that finds no row is a division by zero, the error whose check PostgreSQL plans soonest.
 WITH_COMMIT = "WITH last AS ({} RETURNING 1) SELECT 1 / count(*) FROM last; COMMIT"
@@ -50,6 +51,10 @@ class Carrier:
         def noting() -> None:
             commit()
             self._has_committed = True
+            # What a wrapper of the project's says after each statement has begun another transaction, in
+            # which Django could not go back to autocommit, and would run no hook.
+            if is_seen_open(self._connection):
+                _DJANGOS._commit(self._connection)  # noqa: SLF001
 
         self._is_loaded = True
         self._connection._commit = noting  # noqa: SLF001  the one place that atomic() commits by

@@ -220,6 +220,27 @@ def test_a_wrapper_that_a_body_puts_around_its_statements_sees_them_as_they_are(
     assert len(postgresql.effects) == 1
 
 
+@each_part
+def test_what_a_wrapper_of_the_project_says_after_a_commit_keeps_no_hook_from_it(
+    till: Till, postgresql: Counter, part: Any
+) -> None:
+    hooks: list[int] = []
+
+    def explain(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        found = execute(sql, params, many, context)
+        if not sql.startswith("SELECT 1"):
+            with context["connection"].cursor() as cursor:
+                cursor.execute("SELECT 1")
+        return found
+
+    def hook() -> None:
+        transaction.on_commit(lambda: hooks.append(1), using=postgresql.alias)
+
+    with connections[postgresql.alias].execute_wrapper(explain):
+        till.deliver(part(till, postgresql, hook), 7)
+    assert (postgresql.state, len(postgresql.effects), hooks) == (State.SUCCEEDED, 1, [1])
+
+
 def test_what_a_wrapper_of_the_project_says_before_a_claim_is_said_in_its_transaction(
     till: Till, postgresql: Counter
 ) -> None:
