@@ -11,6 +11,7 @@ from django.db import connections
 
 from django_idempotent_tasks.worker.hooks import keep_connections, spare_pools
 from tests.running.connections.test_kept_connections import fixup
+from tests.running.delivery.heard import told
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.till import Counter, Till
 
@@ -62,3 +63,31 @@ def test_a_session_that_a_task_has_altered_does_not_go_back_to_its_pool(
     with connections["default"].cursor() as cursor:
         cursor.execute("SHOW statement_timeout")
         assert cursor.fetchone() != ("77ms",)
+
+
+class Fairy:
+    """What SQLAlchemy's pool gives: it passes a driver's connection on, and keeps other attributes."""
+
+    def __init__(self, driver: Any) -> None:
+        vars(self)["driver"] = driver
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "autocommit":  # by Django; a backend with such a pool does it in its own way
+            self.driver.autocommit = value
+        else:
+            vars(self)[name] = value
+
+
+def test_a_pool_of_another_package_begins_a_transaction_once(till: Till, postgresql: Counter) -> None:
+    connection: Any = connections["default"]
+    connection.ensure_connection()
+    connection.connection = Fairy(connection.connection)
+    try:
+        heard = told(lambda: till.deliver(till.seller(postgresql), 7))
+        assert heard.statements.count("BEGIN") == 1
+        assert len(postgresql.effects) == 1
+    finally:
+        connection.close()
