@@ -49,6 +49,7 @@ class Carrier:
         """Let Django commit by this: it rolls back, runs hooks and handles errors as it always does."""
 
         def noting() -> None:
+            self.unload()  # a hook of this commit may commit something else
             commit()
             self._has_committed = True
             # What a wrapper of the project's says after each statement has begun another transaction, in
@@ -78,8 +79,9 @@ class Carried(Repeated):
 
     @contextmanager
     def carrying(self, claim: Claim, lost: Callable[[], Exception]) -> Iterator[None]:
-        carrier = self._carrier = Carrier(self.connection, claim)
+        before, carrier = self._carrier, Carrier(self.connection, claim)
         try:
+            self._carrier = carrier
             try:
                 yield
             finally:
@@ -90,7 +92,7 @@ class Carried(Repeated):
             raise
         finally:
             carrier.unload()  # again, where a signal has struck in the first: every commit would be this one
-            self._carrier = None
+            self._carrier = before
 
     def _is_owner(self, claim: Claim) -> bool:
         entry = self.read(claim.digest, task_id=claim.call.task_id)

@@ -14,7 +14,6 @@ from django.db.transaction import TransactionManagementError
 
 from django_idempotent_tasks import LeaseLost
 from django_idempotent_tasks.ledger import stores
-from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.running.delivery.heard import told
 from tests.sample.models import Effect
@@ -275,16 +274,3 @@ def test_an_atomic_claim_travels_with_the_begin_of_a_transaction_that_is_like_an
     assert heard.messages[0].startswith("BEGIN; INSERT INTO django_idempotent_tasks")
     assert heard.statements.count("BEGIN") == 1
     assert (postgresql.state, postgresql.row.result) == (State.SUCCEEDED, "1")
-
-
-def test_a_guarded_task_that_a_block_runs_completes_its_own_key_there(
-    till: Till, postgresql: Counter
-) -> None:
-    @till.guarded(mode="leased")
-    def inner(self: Any, order: int) -> int:  # noqa: ARG001
-        return order
-
-    outer = completing(till, postgresql, lambda: inner.apply(args=[8]).get())
-    till.deliver(outer, 7)
-    states = IdempotencyKey.objects.using(postgresql.alias).values_list("state", flat=True)
-    assert [*states] == [State.SUCCEEDED] * 2
