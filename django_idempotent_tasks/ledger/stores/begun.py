@@ -1,4 +1,4 @@
-"""Sends the first statement of a transaction in one message with its BEGIN, which saves a round trip."""
+"""On PostgreSQL, sends the first statement of a transaction in one message with its BEGIN: a round trip less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends the last statement of a transaction in one message with its COMMIT, which saves a round trip.
+"""On PostgreSQL, sends the last statement of a transaction in one message with its COMMIT: a round trip less.
 
 A completion in the transaction of its body's writes, a step's value and a record's outcome are such last
 statements. Each fences its claim: where it changes no row the transaction has to be undone, so that here it
