@@ -1,4 +1,4 @@
-"""On PostgreSQL, sends the first statement of a transaction in one message with its BEGIN: a round trip less."""
+"""On PostgreSQL, sends the first statement of a transaction in one message with its BEGIN."""
 
 from __future__ import annotations
 

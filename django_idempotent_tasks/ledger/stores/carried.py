@@ -1,8 +1,8 @@
-"""On PostgreSQL, sends the last statement of a transaction in one message with its COMMIT: a round trip less.
+"""On PostgreSQL, sends the last statement of a transaction in one message with its COMMIT.
 
-A completion in the transaction of its body's writes, a step's value and a record's outcome are such last
-statements. Each fences its claim: where it changes no row the transaction has to be undone, so that here it
-is an error of the server, which reads nothing behind it.
+That saves a round trip. A completion in the transaction of its body's writes, a step's value and a record's
+outcome are such last statements. Each fences its claim: where it changes no row the transaction has to be
+undone, so that here it is an error of the server, which reads nothing behind it.
 """
 
 from __future__ import annotations
