@@ -120,6 +120,11 @@ def record_crash(task: Any, call: Call, failure: Failure) -> Recorded:
     return _record(task, call, free)
 
 
+def record_stop(task: Any, call: Call) -> Recorded:
+    """RETRY, due now, and no crash."""
+    return _record(task, call, lambda store, claim: store.release(claim.digest, token=claim.token))
+
+
 def record_timeout(task: Any, call: Call, failure: Failure) -> Recorded:
     """FAILED: the hard time limit ended the run, and its message is acknowledged."""
     recorded = _record(task, call, _failing(State.FAILED, Reason.RETRIES_USED_UP, failure))

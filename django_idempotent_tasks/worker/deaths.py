@@ -89,7 +89,7 @@ class Killed(Crash):
 
 @dataclass(frozen=True, slots=True)
 class Stopped(Ending):
-    """The child ended while its worker is being stopped: no crash, whatever signal the child got."""
+    """The child ended with its worker, or was killed for another call: no crash, whatever signal it got."""
 
     failure: Failure
 
@@ -98,9 +98,14 @@ class Stopped(Ending):
         orphans.free_stopped(store, call, owner=owner, worker=self.failure.worker)
 
     def end_rolled_back(self, request: Any, call: Call, owner: str) -> None:  # noqa: ARG002  as the others
-        """Take back the crash that the child counted before it began, unless the child has done so."""
+        """Take back the crash that the child counted before it began, unless the child has done so.
+
+        Where the message does not come back, the ledger gets the call: nothing else has it.
+        """
         if _was_counted(request, call):
             breaker.guard(lambda: orphans.uncount_start(request.task, call))
+        elif not _comes_back(request.task):
+            record_when_free(call, lambda: orphans.record_stop(request.task, call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +127,9 @@ def _was_counted(request: Any, call: Call) -> bool:
     """Whether the child counted a crash before it began this atomic run: it does for a redelivered one."""
     own = carried(request.request_dict, task_name=call.task, task_id=request.id)
     return is_redelivered(request.delivery_info, own and own.header)
+
+
+def _comes_back(task: Any) -> bool:
+    """Whether Celery puts the message of a lost child back; it may not, where it sends a retry instead."""
+    is_retried = getattr(task, "retry_on_worker_lost", False)  # of Celery 5.7
+    return bool(task.acks_late and task.reject_on_worker_lost and not is_retried)

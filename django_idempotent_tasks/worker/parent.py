@@ -21,6 +21,7 @@ from ..messages.relay import relay
 from ..states import Category
 from . import revocations
 from .breaker import breaker, on_own_connection
+from .bystanders import KilledForAnother, is_bystander, killed_for_another
 from .calls import is_atomic, is_enforced, named_call, with_message
 from .deaths import Crash, Ending, Killed, Stopped, Timeout
 
@@ -42,12 +43,11 @@ class DeathHook:
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
         """End the claim first, so that the copy that Celery sends back finds the key free."""
-        error = exc_info.exception
-        if isinstance(error, ExceptionWithTraceback):
-            error = error.exc
+        error = _error_of(exc_info)
         if isinstance(error, WorkerLostError):
             failure = _failure(self, error)
-            _end_claim(self, Stopped(failure) if is_stopping() else Crash(failure))
+            is_crash = not (is_stopping() or isinstance(error, KilledForAnother))
+            _end_claim(self, Crash(failure) if is_crash else Stopped(failure))
         elif isinstance(error, TimeLimitExceeded):
             failure = _failure(self, error)
             _end_claim(self, Timeout(failure) if _acks_on_timeout(self.task) else Killed(failure))  # type: ignore[attr-defined]
@@ -56,6 +56,12 @@ class DeathHook:
 
 class ParentHook(DeathHook):
     """What a guarded task needs besides; the messages of one in shadow mode are Celery's alone."""
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        """As above; a call that Celery would drop, since its child was killed for another one, runs again."""
+        if is_bystander(self, _error_of(exc_info)):
+            exc_info = killed_for_another()
+        return super().on_failure(exc_info, *args, **kwargs)
 
     def revoked(self) -> Any:
         """Whether Celery drops the message as revoked; it keeps a message that was redriven since."""
@@ -86,6 +92,11 @@ def _hook_of(task: Any) -> type[DeathHook] | None:
     if getattr(task, "idempotency_guarded", False):
         return ParentHook
     return DeathHook if getattr(task, "idempotency_observed", False) else None
+
+
+def _error_of(exc_info: Any) -> BaseException:
+    error: BaseException = exc_info.exception
+    return error.exc if isinstance(error, ExceptionWithTraceback) else error
 
 
 def _is_reported_again(request: Any) -> bool:

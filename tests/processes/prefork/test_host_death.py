@@ -55,6 +55,7 @@ def aftermath(own_site: Site) -> Iterator[Aftermath]:
             second = site.journal.started(key, attempt=2)
             site.rows.wait_for(key, State.SUCCEEDED)
             killed, led = (site.journal.read(event, key)[0]["at"] for event in ("killed", "led"))
+            eventually(lambda: site.broker.unacknowledged() <= 1, "the heir acknowledges its own message")
             unacknowledged = site.broker.unacknowledged()
             site.broker.clear()
             yield Aftermath(

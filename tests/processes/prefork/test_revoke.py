@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,19 @@ from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.sample import death
 from tests.sample.celery import app
+from tests.sample.tasks import skipping
+from tests.support.brokers.control import command_to
+from tests.support.staying import stays
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
-from tests.support.workers.reserving import charge, working
+from tests.support.workers.reserving import (
+    acked_early,
+    acked_when_lost,
+    charge,
+    committing,
+    retried_no_more,
+    working,
+)
 from tests.support.workers.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("_sending")]
@@ -82,6 +93,51 @@ def test_several_calls_are_revoked_at_once(own_site: Site, worker: Worker, key: 
         own_site.rows.wait_for(each, State.CANCELLED)
     assert own_site.rows.row(keys[2]).state == State.PENDING
     assert worker.is_alive
+
+
+#: Also atomic tasks whose message Celery does not put back: their transaction has left nothing.
+BYSTANDERS = [charge, skipping, committing, acked_early, acked_when_lost, retried_no_more]
+
+
+@pytest.mark.parametrize("task", BYSTANDERS, ids=lambda task: task.name)
+def test_a_call_whose_child_is_killed_for_the_call_before_it_runs_again(
+    own_site: Site, worker: Worker, key: str, task: Any
+) -> None:
+    task.delay(key, gated=True)
+    child = own_site.journal.started(key)["pid"]
+    command_to(own_site, "kill_child", pid=child)
+    eventually(lambda: child not in worker.children(), "the child has ended")
+    for attempt in (1, 2):
+        own_site.journal.open(f"{key}.{attempt}")
+    row = own_site.rows.wait_for(key, State.SUCCEEDED)
+    assert (own_site.journal.starts(key), row.crashes, len(own_site.rows.effects(key))) == (2, 0, 1)
+    own_site.broker.wait_until_empty()
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+def test_running_calls_that_are_revoked_by_a_stamp_and_terminated_stay_cancelled(
+    own_site: Site, worker: Worker, key: str, how: str
+) -> None:
+    calls = {f"{key}-{task.name}": task for task in (charge, committing)}
+    stamps = {"stamped_headers": ["tenant"], "tenant": key}
+    for each, task in calls.items():
+        task.apply_async((each,), {"gated": True}, **stamps)
+    children = [own_site.journal.started(each)["pid"] for each in calls]
+    command_to(own_site, "revoke_by_stamped_headers", headers={"tenant": [key]}, terminate=True, signal=how)
+    eventually(lambda: not set(children) & set(worker.children()), "the children have ended")
+    for each in calls:
+        own_site.journal.open(f"{each}.1")
+        own_site.journal.open(f"{each}.2")
+        assert own_site.rows.wait_for(each, State.CANCELLED).crashes == 0
+    own_site.broker.wait_until_empty()
+    stays(
+        lambda: all(
+            (own_site.rows.row(each).state, own_site.journal.starts(each)) == (State.CANCELLED, 1)
+            for each in calls
+        ),
+        "cancelled, started once",
+        seconds=3.0,
+    )
 
 
 def parked(site: Site, *arguments: object, **options: object) -> tuple[str, bytes]:

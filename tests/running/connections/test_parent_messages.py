@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from billiard.einfo import ExceptionInfo
+from billiard.exceptions import Terminated
 from celery.signals import task_received
 from celery.worker.request import Request
-from celery.worker.state import revoked
+from celery.worker.state import revoked, revoked_stamps
 
 from django_idempotent_tasks.messages.canary import NAME
 from django_idempotent_tasks.messages.header import HEADER, to_header
@@ -38,11 +40,12 @@ class Hooked(ParentHook, Request):
     """A request as a worker's parent makes it."""
 
 
-def arrived(**marks: Any) -> tuple[Hooked, Header]:
+def arrived(stamps: Any = None, **marks: Any) -> tuple[Hooked, Header]:
     """A message of a guarded task as the parent has it, and its header."""
     identity = acting.idempotency_identity(("key", []), task_id=CALL)
     header = Header(to_header(identity, task_name=acting.name, task_id=CALL) | marks)
-    headers = {"task": acting.name, "id": CALL, HEADER: header}
+    stamped = {"stamped_headers": list(stamps or {}), "stamps": stamps or {}}
+    headers = {"task": acting.name, "id": CALL, HEADER: header, **stamped}
     message = SimpleNamespace(
         headers=headers,
         body=b"",
@@ -84,6 +87,27 @@ def test_a_revoked_call_that_nobody_has_redriven_is_dropped(monkeypatch: pytest.
     monkeypatch.setattr(request, "_announce_revoked", lambda *args: announced.append(args))
     assert request.revoked()
     assert len(announced) == 1
+
+
+@pytest.mark.parametrize("by", ["id", "stamp", "stamps"])
+def test_a_terminated_call_whose_end_celery_could_not_announce_at_once_is_still_revoked(
+    monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """As where the result backend was down when somebody revoked it."""
+    request, _ = arrived({"tenant": "acme"})
+    announced: list[Any] = []
+    monkeypatch.setattr(request, "_announce_revoked", lambda *args: announced.append(args))
+    monkeypatch.setattr(request, "reject", lambda **how: announced.append(how))
+    if by == "id":
+        monkeypatch.setattr(request, "id", "revoked")
+        revoked.add("revoked")
+    else:
+        monkeypatch.setitem(revoked_stamps, "tenant", "acme" if by == "stamp" else ["other", "acme"])
+    with pytest.raises(Terminated) as caught:
+        raise Terminated(15)
+    request.on_failure(ExceptionInfo((caught.type, caught.value, caught.tb)))
+    revoked.discard("revoked")
+    assert announced == [("terminated", True, "15", False)]
 
 
 @pytest.fixture

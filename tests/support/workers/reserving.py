@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from celery.worker.control import control_command
 from django.test import override_settings
 
 from django_idempotent_tasks.messages.relay import relay
@@ -29,6 +31,29 @@ def collect(self: Any, results: list[Any], key: str) -> list[Any]:
     begin(self, key)
     write_effect(self, key)
     return results
+
+
+def _commit(self: Any, key: str, gated: bool = False) -> dict[str, Any]:
+    """Write an effect that commits with the key."""
+    begin(self, key, gated=gated)
+    return write_effect(self, key)
+
+
+committing = guarded(name="reserving.committing", mode="atomic")(_commit)
+#: Atomic tasks whose message does not come back from a lost child.
+acked_early = guarded(name="reserving.acked_early", mode="atomic", acks_late=False)(_commit)
+acked_when_lost = guarded(name="reserving.acked_when_lost", mode="atomic", reject_on_worker_lost=False)(
+    _commit
+)
+retried_no_more = guarded(
+    name="reserving.retried_no_more", mode="atomic", retry_on_worker_lost=True, max_retries=0
+)(_commit)
+
+
+@control_command(args=[("pid", int)])
+def kill_child(state: Any, pid: int) -> None:
+    """End a call of a child as Celery does, which looks at the child alone."""
+    state.consumer.pool.terminate_job(pid, signal.SIGTERM)
 
 
 @app.task(name="reserving.replaced", bind=True)
