@@ -21,7 +21,7 @@ from ..exceptions import ConfigurationError, KeyReused
 from ..ledger import batches
 from ..ledger.batch_keys import batch_id, chunk_digest, chunk_key
 from ..ledger.batch_values import BatchEntry, NewBatch, NewChunk
-from ..ledger.stores import get_store
+from ..ledger.stores import commits, get_store
 from ..ledger.values import Call
 from ..messages.message import Message
 from ..models import BatchState
@@ -230,7 +230,7 @@ class _Submitter:
             self._noting(many.run_here)
             follow()
         elif runs_here():  # after the hook that runs the calls themselves
-            transaction.on_commit(follow, using=self.alias, robust=True)
+            commits.on_commit(self.store.connection, follow)
 
     def _send_later(self, calls: list[Call]) -> None:
         def send() -> None:
@@ -240,7 +240,7 @@ class _Submitter:
         if self.is_eager:  # where its caller's transaction may never end, as in a TestCase
             send()
         elif calls:
-            transaction.on_commit(send, using=self.alias, robust=True)
+            commits.on_commit(self.store.connection, send)
 
     def _send(self, call: Call) -> None:
         message = Message.decode(call.task, call.message or "")

@@ -16,7 +16,7 @@ from ..conf.options import Policy
 from ..exceptions import ConfigurationError, IdempotencyError, KeyReused
 from ..ledger.ledger import Ledger
 from ..ledger.many import NEW, Accepted, Intake, refuse_many
-from ..ledger.stores import get_store
+from ..ledger.stores import commits, get_store
 from ..ledger.values import Call, Following, Refused, Reserved
 from .alike import AlikeReservation, Preparing, Through
 from .listed import Listed
@@ -67,7 +67,7 @@ def reserve_many(
             many.accept(bite)
         if many.is_waiting:
             # A method has a name, which Django asks a failing hook for. Robust: one failure stops no other.
-            transaction.on_commit(many.publish, using=alias, robust=True)
+            commits.on_commit(many.ledger.store.connection, many.publish)
     return many
 
 

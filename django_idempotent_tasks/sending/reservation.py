@@ -27,7 +27,7 @@ from ..states import State
 from .here import is_followed, run_here, runs_here
 from .result import AcceptedResult, accepted_result
 from .submission import Submission
-from .together import behind, noted
+from .together import behind, note
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -58,6 +58,8 @@ class Reservation:
     _is_out = False
     #: The task id of the call whose message, or whose run, waits for the open transaction to commit.
     _held = ""
+    #: The commit hooks among which its own was registered.
+    _hooks: list[Any] | None = None
 
     def __init__(self, task: Any, policy: Policy, message: Message, own: Carried) -> None:
         self.task = task
@@ -205,8 +207,8 @@ class Reservation:
     def _later(self, work: Callable[[], None], held: str) -> None:
         """After the commit; the sweeper does it for an eager caller whose commit nobody reports."""
         self._held = held
-        if commits.after_commit(self.ledger.store.connection, work):
-            noted(self.ledger.store.connection)
+        self._hooks = note(self.ledger.store.connection)
+        commits.after_commit(self.ledger.store.connection, work)
 
     def _leave_to_its_time(self) -> None:
         self._held = ""
@@ -230,7 +232,7 @@ class Reservation:
 
     def _others(self) -> Iterator[Reservation]:
         """The calls that this commit sends right after this one, before anything else happens."""
-        for hook in behind(self._publish, self.ledger.store.connection):
+        for hook in behind(self._publish, self._hooks, self.ledger.store.connection):
             other = getattr(hook, "__self__", None)
             if isinstance(hook, Taken):
                 continue

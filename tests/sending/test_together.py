@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connections, transaction
 from django.test import TestCase
 from redis.client import Pipeline
 
@@ -88,6 +89,52 @@ def test_a_savepoint_that_is_rolled_back_takes_its_calls_with_it(post: Post, war
         warm.delay(5)
     assert numbers(post) == [4, 5]
     assert IdempotencyKey.objects.filter(key_text__in=["order_id=2", "order_id=3"]).count() == 0
+
+
+@pytest.mark.parametrize("as_a_list", [False, True])
+def test_a_savepoint_by_hand_that_is_rolled_back_takes_its_calls_with_it(
+    post: Post, warm: Any, *, as_a_list: bool
+) -> None:
+    with transaction.atomic():
+        warm.delay(0)
+        savepoint = transaction.savepoint()
+        with transaction.atomic():
+            warm.submit_many([{"args": [1]}]) if as_a_list else warm.delay(1)
+        transaction.savepoint_rollback(savepoint)
+        warm.delay(1)
+        savepoint = transaction.savepoint()
+        warm.delay(2)
+        transaction.savepoint_commit(savepoint)
+        transaction.savepoint_rollback(transaction.savepoint())
+    assert numbers(post) == [0, 1, 2]
+
+
+def test_what_a_transaction_has_taken_back_is_not_sent_by_the_next_call(post: Post, warm: Any) -> None:
+    with rolled_back():
+        warm.delay(0)
+        warm.delay(1)
+    warm.delay(2)
+    assert numbers(post) == [2]
+    with suppress(Exception), transaction.atomic():
+        warm.delay(3)
+        connections["default"].connection.close()  # cut: the transaction cannot commit
+    warm.delay(4)
+    assert numbers(post) == [4]
+
+
+def test_what_a_hook_of_the_project_has_taken_back_is_not_sent_by_the_hook_after_it(
+    post: Post, warm: Any
+) -> None:
+    def attempt() -> None:
+        with rolled_back():
+            warm.delay(1)
+
+    with transaction.atomic():
+        warm.delay(0)
+        transaction.on_commit(attempt)
+        warm.delay(2)
+        warm.delay(3)
+    assert numbers(post) == [0, 2, 3]
 
 
 def test_hooks_that_a_test_runs_by_itself_send_each_call_once(post: Post, warm: Any) -> None:

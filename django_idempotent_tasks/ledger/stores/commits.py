@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 from .session import Session, session_of
+
+
+class _Around(set[str]):
+    """The savepoints in which a hook stands: also those of ``transaction.savepoint()``.
+
+    Django knows the savepoints of ``atomic()`` alone: it would run the hook although ``savepoint_rollback``
+    has taken back what was written with it. It numbers both kinds, and each that is older is around the hook.
+    """
+
+    def __init__(self, known: Iterable[str], latest: int) -> None:
+        super().__init__(known)
+        self._latest = latest
+
+    def __contains__(self, name: object) -> bool:
+        number = str(name).rpartition("_x")[2]
+        return super().__contains__(name) or (number.isdecimal() and int(number) <= self._latest)
+
+
+def on_commit(connection: BaseDatabaseWrapper, work: Callable[[], None]) -> None:
+    """Do ``work`` after the commit, and not where what is written now is taken back, by any savepoint."""
+    transaction.on_commit(work, using=connection.alias, robust=True)
+    if connection.in_atomic_block:
+        hooks: list[Any] = connection.run_on_commit
+        known, *hook = hooks[-1]
+        hooks[-1] = (_Around(known, connection.savepoint_state), *hook)
 
 
 def are_reported(connection: BaseDatabaseWrapper) -> bool:
@@ -30,7 +56,7 @@ def after_commit(connection: BaseDatabaseWrapper, work: Callable[[], None]) -> b
     """
     if not are_reported(connection):
         return False
-    transaction.on_commit(work, using=connection.alias, robust=True)
+    on_commit(connection, work)
     return True
 
 
