@@ -130,8 +130,7 @@ class Intake:
         if entry is None:
             return None
         if verdict.step is Step.REOPEN:
-            cut_short = self._after_a_cancel(entry) if entry.state is State.CANCELLED else None
-            return cut_short or self._reserve_anew(entry)
+            return self._reserve_anew(entry)
         outcome = self.ledger.unreserved(call, entry, verdict)
         if isinstance(outcome, Abandoned):
             return self._take_over()
@@ -139,12 +138,18 @@ class Intake:
             return outcome
         return self.follow(entry.task_id) if entry.state is State.RUNNING else self._join(entry, outcome)
 
-    def _reserve_anew(self, entry: Entry) -> Reserved | Refused | None:
-        """Take a finished key, unless a follow-up waits for it: then that one is the accepted call."""
+    def _reserve_anew(self, entry: Entry) -> Reserved | Following | Refused | None:
+        """Take a finished key, unless a follow-up waits for it: then that one is the accepted call.
+
+        Looks while it has the key: what holds it for a moment is no sign that a cancelled body has ended.
+        """
         wanted = self.wanted
         with self._store.holding(wanted.call) as is_held:
             if not is_held:
                 return None
+            cut_short = self._after_a_cancel(entry) if entry.state is State.CANCELLED else None
+            if cut_short is not None:
+                return cut_short
             if self._store.follow_up(wanted.digest) is None:
                 token = self._store.reserve_finished(
                     wanted.call,

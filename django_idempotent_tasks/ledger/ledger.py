@@ -14,7 +14,7 @@ from ..states import Category, Reason, State
 from . import guesses
 from .reserving import Reserving
 from .reused import reused
-from .rules import Step, Verdict
+from .rules import IN_PROGRESS, Step, Verdict
 from .values import (
     Answer,
     Answered,
@@ -59,9 +59,9 @@ class Ledger(Reserving):
             entry, verdict = self.look(call, owner)
         for _ in range(self.reads):
             if entry is not None and self._is_cut_short(entry, verdict, call):
-                following = self.follow(call, wait=0, holder=entry.task_id)
-                if following is not None:
-                    return following
+                refusal = self._after_a_cancel(entry, call)
+                if refusal is not None:
+                    return refusal
             grant = self._try(verdict, entry, call, owner)
             if grant is not None:
                 self._learn(call, first, place, is_duplicate=False)
@@ -85,6 +85,17 @@ class Ledger(Reserving):
         """Whether the body of a cancelled run may still be running, which no other may run beside."""
         is_cancelled = verdict.step is Step.REOPEN and entry.state is State.CANCELLED
         return is_cancelled and self.policy.follows and call.message is not None
+
+    def _after_a_cancel(self, entry: Entry, call: Call) -> Refusal | None:
+        """What keeps a call from the key of a cancelled run; None where nothing does."""
+        with self.store.holding(call) as is_held:
+            if not is_held:  # perhaps by a sender whose call is the follow-up once that commits
+                return Waiting(1.0)
+            following = self.follow(call, wait=0, holder=entry.task_id)
+            if following is not None or self.store.follow_up(call.identity.digest) is None:
+                return following
+        # One waits already, of which this is a duplicate, as it is of one behind a body that runs.
+        return Refused(IN_PROGRESS, entry.task_id, Answer(State.RUNNING, Reason.NONE, None), None)
 
     def follow(self, call: Call, *, wait: int, holder: str) -> Following | None:
         """Run the call after ``holder``, which runs; None where it does not run (any more)."""

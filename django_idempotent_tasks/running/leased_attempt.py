@@ -37,6 +37,8 @@ class LeasedAttempt(PartedAttempt):
     def __init__(self, settlement: Settlement, watch: Watch) -> None:
         super().__init__(settlement, watch)
         self.lost = self.doubted = False
+        #: How many blocks of Django are around the body in its caller's transaction.
+        self._blocks = 0
         self.progress = Progress()
 
     def run(self, args: Any, kwargs: Any) -> Any:
@@ -70,6 +72,7 @@ class LeasedAttempt(PartedAttempt):
         if not self.in_caller_transaction:
             return self._watched(args, kwargs)
         with self.transaction():
+            self._blocks = len(self.ledger.store.connection.savepoint_ids)
             try:
                 return self._watched(args, kwargs)
             except Exception as error:
@@ -165,6 +168,9 @@ class LeasedAttempt(PartedAttempt):
                 " which commits nothing. First COMMIT what your own BEGIN began, or set_autocommit(True)."
             )
             raise OuterTransaction(msg)
+        if self.in_caller_transaction and len(self.ledger.store.connection.savepoint_ids) > self._blocks:
+            msg = f"{self.task.name} called complete() inside an atomic() of its own: a worker refuses that."
+            raise RuntimeError(msg)
         done, committing = Done(), False
         try:
             with self.transaction():
@@ -183,7 +189,7 @@ class LeasedAttempt(PartedAttempt):
         self._has_completed(done)
 
     def _has_completed(self, done: Done) -> None:
-        self.completed = self.settlement.has_ended = True
+        self.completed = self.settlement.has_ended = self.settlement.has_completed = True
         self.result = done.result
 
     def _returned(self, value: Any) -> Any:

@@ -189,6 +189,26 @@ def test_a_call_after_a_cancel_of_the_run_waits_for_that_ones_lease(post: Post) 
     assert [message["id"] for message in post.arrived()] == [second.id]
 
 
+def test_a_call_after_a_cancel_does_not_take_a_key_that_was_held_for_a_moment(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh = task_of(post)
+    first = refresh.delay(7)
+    claim = begun()
+    assert refresh.cancel(task_id=first.id) == "cancelled"
+    store, call = type(get_store()), claim.call
+    follow = store.follow
+
+    def meets(self: Any, *given: Any, **named: Any) -> bool:
+        monkeypatch.undo()
+        with get_store().side_connection() as side, side.holding(call):
+            return bool(follow(self, *given, **named))
+
+    monkeypatch.setattr(store, "follow", meets)
+    refresh.delay(7)
+    assert (only_row().state, FollowUp.objects.count()) == (State.CANCELLED, 1)
+
+
 def test_a_call_after_a_cancel_of_what_had_not_begun_is_new_work(post: Post) -> None:
     refresh = task_of(post)
     first = refresh.delay(7)

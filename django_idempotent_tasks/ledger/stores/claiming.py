@@ -73,11 +73,15 @@ UPDATE {{key}} SET token = token + 1, attempts = {{least}}(attempts + 1, 32767),
 RETURNING token, generation, attempts, crashes, reason
 """
 
+#: Whether a key's time has come. A server takes the time of a statement before it reads the rows, so that the
+#: end that a row tells of may be later: with a retention of 0 such a key is open all the same.
+IS_OPEN = "(open_at <= {now} OR (finished_at IS NOT NULL AND open_at <= finished_at))"
+
 #: By the digest that the statement names, not by the row's: PostgreSQL plans that as a look of its own.
 WAS_ANSWERED = "EXISTS (SELECT 1 FROM {answered} p WHERE p.digest = %(digest)s AND p.task_id = %(task_id)s)"
 READ = f"""
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
-       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, k.open_at <= {{now}}, {{opens_in}},
+       k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, {IS_OPEN}, {{opens_in}},
        {WAS_ANSWERED},
        k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, l.expires_at > {{now}},
        SUBSTR(k.message, 1, {HEAD}), k.lease_seconds
@@ -107,7 +111,7 @@ RETURNING token, generation, attempts, crashes, reason
 #: What a later call may take: a finished key of another id, its retention over where it succeeded.
 FINISHED = f"""
 digest = %(digest)s AND token = %(seen)s AND state = %(seen_state)s AND task_id <> %(task_id)s
-   AND (state IN ({State.FAILED}, {State.CANCELLED}) OR (state = {State.SUCCEEDED} AND open_at <= {{now}}))
+   AND (state IN ({State.FAILED}, {State.CANCELLED}) OR (state = {State.SUCCEEDED} AND {IS_OPEN}))
 """
 
 #: Whether what takes a finished key does other work: the last one is done, or the arguments are others. Where

@@ -134,7 +134,7 @@ SELECT %(digest)s::uuid, %(scope)s::text, %(task_id)s, %(place)s, %(reason)s, {{
 """
 
 #: Another call has completed the key, whose retention lasts; or it waits to be run, or runs.
-_DONE = f"(k.state = {State.SUCCEEDED} AND (k.open_at <= {{now}}) IS NOT TRUE)"
+_DONE = f"(k.state = {State.SUCCEEDED} AND {claiming.IS_OPEN} IS NOT TRUE)"
 _UNDONE = (
     f"(k.state = {State.PENDING} OR (k.state = {State.RUNNING} AND k.open_at > {{now}})"
     f" OR (k.state = {State.RETRY} AND k.message IS NOT NULL))"

@@ -143,6 +143,8 @@ class Duplicates(Bench):
             self.completed(self.taken_over(runner))
         ended = [self.claimed(), self.completed(retention=0), self.failed(self.claimed())]
         ended += [self.cancelled(self.claimed()), self.in_state(State.SUCCEEDED, open_at=None)]
+        with shifted(9):
+            ended.append(self.completed(retention=0))
         late = [self.call("B", of=claim.call) for claim in ended]
         return [done, *others, *foreign, replaced, runner, self.call("C", of=runner), *late, *self._undone()]
 

@@ -32,6 +32,15 @@ class Reclaims(Bench):
         assert self.seen(claim.call).is_open is True
         assert self.claimed_anew(self.call("B", of=claim.call)).grant.generation == 2
 
+    def test_with_no_retention_a_succeeded_key_is_open_to_a_statement_that_began_before_its_end(self) -> None:
+        """A server takes the time of a statement before it reads the rows: they may tell of a later end."""
+        for take in (self.try_anew, self.try_reserve_anew):
+            with shifted(9):
+                claim = self.completed(retention=0)
+            late = self.call("B", of=claim.call)
+            assert self.seen(late).is_open is True
+            assert take(late) is not None
+
     def test_a_failed_or_cancelled_key_is_claimed_within_its_generation(self) -> None:
         for end in (self.failed, self.cancelled):
             claim = self.claimed()

@@ -192,6 +192,19 @@ def test_a_call_that_arrives_after_a_cancel_waits_for_the_end_of_the_body(visits
     assert visits.notes == ["first", "later"]
 
 
+def test_a_second_call_after_a_cancel_does_not_run_beside_the_body_either(visits: Visits) -> None:
+    def inside() -> None:
+        store = get_store(visits.alias)
+        assert store.cancel(visits.task.idempotency_identity((7,), {}).digest, window=900)
+        assert visits.arrives("B", "later").is_ignored
+        assert visits.arrives("C", "last").result["task_id"] == "B"
+
+    visits.inside = inside
+    visits.arrives("A", "first")
+    visits.send_on()
+    assert (visits.notes, visits.waiting) == (["first", "last"], None)
+
+
 def test_a_copy_of_the_follow_ups_message_changes_nothing(visits: Visits) -> None:
     def inside() -> None:
         visits.arrives("B", "later")

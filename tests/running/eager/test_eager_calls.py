@@ -19,7 +19,7 @@ from django_idempotent_tasks import (
 from django_idempotent_tasks.models import DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.sample.models import Effect
-from tests.support.post import only_row
+from tests.support.post import only_row, rolled_back
 
 pytestmark = pytest.mark.usefixtures("_twice")
 
@@ -153,6 +153,20 @@ def test_effects_inside_complete_happen_with_the_completion(app: Celery) -> None
     assert charge.delay(7).get() == {"order": 7}
     assert only_row().state == State.SUCCEEDED
     assert Effect.objects.count() == 1
+
+
+def test_complete_inside_a_transaction_of_the_body_is_refused_as_in_a_worker(app: Celery) -> None:
+    """Its rollback would undo the completion, of which the attempt has heard."""
+
+    @app.task(base=IdempotentTask, bind=True, key="order")
+    def charge(self: Any, order: int) -> int:
+        with rolled_back(), pytest.raises(RuntimeError), self.idempotency.complete():
+            write(self)
+        return order
+
+    assert charge.delay(7).get() == 7
+    assert only_row().state == State.SUCCEEDED
+    assert Effect.objects.count() == 0
 
 
 def test_a_guarded_task_may_call_another_and_each_sees_its_own_attempt(app: Celery) -> None:
