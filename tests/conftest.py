@@ -55,6 +55,8 @@ PROCESS = {
     "processes/programs",
     "processes/reserved",
 }
+#: In this process connections outlive tests: which statements one has prepared would depend on their order.
+NEVER = 10**9
 BY_FOLDER = {**dict.fromkeys(THOROUGH, "thorough"), **dict.fromkeys(PROCESS, "process")}
 HERE = Path(__file__).parent
 
@@ -98,6 +100,7 @@ def pytest_runtest_setup() -> None:
     """
     memory.Channel.queues.clear()
     _remembered("ledger.guesses")._seen.clear()
+    _remembered("ledger.stores.prepared").OFTEN = NEVER
     _remembered("ledger.pauses")._known.pauses = []
     _remembered("running.shadow")._rests_until = 0.0
     relay = _remembered("messages.relay")

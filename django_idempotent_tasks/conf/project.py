@@ -40,6 +40,7 @@ class Settings:
     schema: str | None = None
     keep_connections: bool = False
     claim_durability: str = DURABLE
+    prepared_statements: bool = True
     lease: int = 60
     retention: int = 7 * DAY
     dead_letter_retention: int = 90 * DAY
@@ -154,6 +155,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "schema": _schema,
     "keep_connections": _flag,
     "claim_durability": _one_of(DURABLE, FAST),
+    "prepared_statements": _flag,
     "lease": _duration(1),
     "retention": _duration(0),
     "dead_letter_retention": _duration(0),

@@ -15,7 +15,7 @@ from ..identity.key import Identity
 from ..messages.message import Message
 from ..messages.relay import relay
 from .stores import LedgerStore
-from .values import Call
+from .values import Call, Claim
 
 logger = logging.getLogger("django_idempotent_tasks")
 
@@ -61,13 +61,23 @@ def follow(store: LedgerStore, digests: Collection[UUID]) -> list[Call]:
     return [call for batch in sorted(store.follow_chunks(digests)) for call in settle(store, batch)]
 
 
+def follow_one(store: LedgerStore, claim: Claim, batch: UUID, *, is_completed: bool) -> list[Call]:
+    """As :func:`follow`, for the attempt that has ended the key of a chunk of this batch."""
+    needs_settling = store.end_chunk(claim, batch) if is_completed else None
+    if needs_settling is None:
+        return follow(store, [claim.digest])
+    return _settled(store, batch) if needs_settling else []
+
+
 def settle(store: LedgerStore, batch: UUID) -> list[Call]:
     """End the batch if its last chunk has ended; its callback is reserved in the same transaction.
 
     Returns the calls that were reserved, to be published after the commit. Raises what the database raises.
     """
-    if not store.needs_settling(batch):
-        return []
+    return _settled(store, batch) if store.needs_settling(batch) else []
+
+
+def _settled(store: LedgerStore, batch: UUID) -> list[Call]:
     kept = settings().dead_letter_retention
     try:
         with store.together():

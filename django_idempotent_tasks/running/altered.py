@@ -18,6 +18,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from ..conf import settings
+from ..ledger.stores.dialect import OurText
+from ..ledger.stores.prepared import begin_anew, forget
 
 #: Found at the start of a statement, in a text of several, or in the repr of a driver's own text object.
 #: Left out: settings that end with the statement or transaction, and our own for MySQL, which we reset.
@@ -25,7 +27,7 @@ _ALTERING = re.compile(
     r"""(?:^|[;'"])(?:\s|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+(?:
         SET\s++(?!LOCAL\b|TRANSACTION\b|CONSTRAINTS\b|STATEMENT\b|[^;]*@idem_wait)(?P<name>(?:SESSION\s+)?\w*)
         |LOCK\s+TABLES?\b|CREATE\s+(?:OR\s+REPLACE\s+)?(?:LOCAL\s+|GLOBAL\s+)?TEMP|DISCARD\b|LISTEN\b
-        |PREPARE\b|DECLARE\b|USE\b|PRAGMA\b|ATTACH\b|FLUSH\b)
+        |PREPARE\b|DEALLOCATE\b|DECLARE\b|USE\b|PRAGMA\b|ATTACH\b|FLUSH\b)
     |\bset_config\s*\((?!(?:[^()]|\([^()]*\))*?,\s*true\s*\))
     |\bpg_(?:try_)?advisory_lock|\bget_lock\s*\(|\bINTO\s+TEMP""",
     re.IGNORECASE | re.VERBOSE,
@@ -62,6 +64,8 @@ def alters(sql: object) -> bool:
 
     A search path is not counted where the setting SCHEMA makes our statements independent of it.
     """
+    if isinstance(sql, OurText):
+        return False
     name = _altered_by((sql if isinstance(sql, str) else repr(sql))[:_SEARCHED])
     return name is not None and not (settings().schema and name.endswith("search_path"))
 
@@ -79,6 +83,7 @@ def _altered_by(text: str) -> str | None:
 
 def _on_created(connection: Any = None, **_kwargs: object) -> None:
     _altered.discard(connection)
+    begin_anew(connection)
     if _note not in connection.execute_wrappers:
         connection.execute_wrappers.insert(0, _note)  # first: leaving an execute_wrapper() pops the last one
 
@@ -86,4 +91,5 @@ def _on_created(connection: Any = None, **_kwargs: object) -> None:
 def _note(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
     if alters(sql):
         _altered.add(context["connection"])
+        forget(context["connection"])
     return execute(sql, params, many, context)

@@ -1,7 +1,8 @@
 """Recognises serialization failures and deadlocks, after which a worker runs the body again.
 
-PostgreSQL's serialization failure and deadlock, and the deadlock of MariaDB and MySQL. A lock time-out is no
-conflict: the transaction is still open, and the task itself has set how long to wait.
+PostgreSQL's serialization failure and deadlock, the deadlock of MariaDB and MySQL, and the loss of a prepared
+statement of ours. A lock time-out is no conflict: the transaction is still open, and the task itself has set
+how long to wait.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from ..errors.raised import args_of, cause_of, context_of, guarded, is_a, module_of_class, mro_of
 from ..exceptions import LeaseLost, ManualReview, PermanentError
+from ..ledger.stores.prepared import StatementGone
 from ..messages.message import CONFLICTS
 
 #: How often a message comes back for a conflict; after that the task's retry policy decides.
@@ -68,6 +70,8 @@ def wait_after(times: int) -> float:
 
 def _is_conflict(error: BaseException) -> bool:
     """Whether an error is a driver's conflict, by its class's module and its code, read without trust."""
+    if is_a(error, StatementGone):
+        return True
     homes = {module_of_class(kind).partition(".")[0] for kind in mro_of(error)}
     if homes & {"psycopg", "psycopg2"}:
         return guarded(lambda: _sqlstate(error), "") in _SQLSTATES

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from ..exceptions import LeaseLost
 from ..ledger.batch_values import NO_OUTCOME, OK, RETRYABLE, Chunk
 from ..ledger.stores import LedgerStore
+from ..ledger.stores.connection import is_open
 from ..ledger.values import Call, Claim
 from ..messages.message import Message
 
@@ -52,9 +54,9 @@ class Outcomes:
         self._is_read = self._is_sure = False
 
     @property
-    def is_known(self) -> bool:
-        """Whether the body has asked for its chunk, and works on one."""
-        return self._chunk is not None
+    def batch(self) -> UUID | None:
+        """The batch of the chunk that the body works on, once it has asked for that."""
+        return None if self._chunk is None else self._chunk.batch
 
     def chunk(self) -> Chunk | None:
         """The chunk with its outcomes; None for a call that is no chunk. Raises :class:`LeaseLost`."""
@@ -62,11 +64,12 @@ class Outcomes:
             return self._chunk
         if not self._is_read:
             self._chunk = self._read()
-            self._is_read = self._is_sure = True
+            self._is_read = True
         elif self._chunk is not None:
             with self._store.together():
-                chunk = self.hold()
-            self.are_those_of(chunk)
+                self.hold()
+        # What is seen in an open transaction is neither true nor held once that is rolled back.
+        self._is_sure = not is_open(self._store.connection)
         return self._chunk
 
     def _read(self) -> Chunk | None:

@@ -19,6 +19,7 @@ from ..ledger import batches
 from ..ledger.batch_values import NO_OUTCOME, OK, OUTCOMES, RETRYABLE, Chunk, RecordFailure
 from ..ledger.encoding import describe, encode_result
 from ..ledger.failures import failure_of, named
+from ..ledger.stores.connection import is_open
 from ..ledger.stores.session import Session
 from ..states import Category, Reason
 from .categories import CERTAIN, category_of_error, category_shown, is_thrown
@@ -89,7 +90,7 @@ class Records(Keeper):
         chunk = self._own("record()")
         places = places_of(chunk, [index] if isinstance(index, int) else [*index])
         self._is_used = True
-        is_callers = self._store.connection.in_atomic_block
+        is_callers = is_open(self._store.connection)
         with self._store.together():
             chunk = self._outcomes.hold()
             if category is None:
@@ -148,10 +149,8 @@ class Records(Keeper):
         return category
 
     def _settle(self, record: Record, category: Category, error: BaseException) -> None:
-        """Write the outcome of a record that failed, again while the database is away.
-
-        With a new hold on the chunk, since the record's own commit may have succeeded unanswered.
-        """
+        """Write the outcome of a record that failed, again while the database is away."""
+        # With a new hold on the chunk: the record's own commit may have succeeded unanswered.
         deadline, pause = time.monotonic() + self._attempt.claim.lease, PACE
         self._outcomes.are_unsure()
         while True:
@@ -237,14 +236,16 @@ class Records(Keeper):
 
     def follow(self) -> None:
         """Let the batch know of its chunk's end; where this fails the sweeper does so, seconds later."""
-        attempt = self._attempt
-        if not (self._outcomes.is_known and attempt.settlement.has_ended) or attempt.request.is_eager:
+        end, batch = self._attempt.settlement, self._outcomes.batch
+        if batch is None or not end.has_ended or end.request.is_eager:
             return
         try:
-            calls = batches.follow(self._store, [attempt.claim.digest])
-            batches.publish(attempt.task.app, self._store, calls)
+            calls = batches.follow_one(self._store, end.claim, batch, is_completed=end.has_completed)
+            batches.publish(end.task.app, self._store, calls)
         except (DatabaseError, SoftTimeLimitExceeded) as error:
             logger.warning("%s: the sweeper tells its batch of the end (%r)", self._task, error)
+            # For whoever is next on it, such as Celery with the result: it may be broken, or in use still.
+            let_go(self._store.connection, Session.UNREADY)
 
     # -- the place --
 

@@ -55,6 +55,8 @@ class Settlement:
         self.began = False
         #: Whether the ledger has the end of the work itself, not only of this attempt.
         self.has_ended = False
+        #: Whether that end is SUCCEEDED.
+        self.has_completed = False
 
     def complete_once(self, value: Any) -> None:
         """Complete as one statement of the caller's own transaction, without a second try."""
@@ -64,7 +66,7 @@ class Settlement:
     def complete(self, value: Any, reason: Reason = Reason.DONE) -> None:
         """SUCCEEDED with the value as the stored result."""
         self._settle(lambda: self._complete(value, reason))
-        self.has_ended = True
+        self.has_ended = self.has_completed = True
 
     def retry(self, message: Message, *, delay: float, error: BaseException | None = None) -> None:
         """RETRY, committed before the message is published: a broker that is down loses nothing."""

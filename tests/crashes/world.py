@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from django.db import connections
 from kombu.utils import json as wire
 
+from tests.support.ledger.backends import wait_for_rollbacks
 from tests.support.workers.processes import _die_with_parent as die_with_parent
 
 #: How a process ends that dies where it was told to, and one in which something unexpected happened.
@@ -177,10 +178,13 @@ class Mortal:
     reading: int
 
     def join(self) -> int:
-        """Wait until it is gone; its exit code, negative for a signal."""
+        """Wait until it is gone, and what it left open too; its exit code, negative for a signal."""
         self.world.hear(self.reading)
         _, status = os.waitpid(self.pid, 0)
-        return os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        if code == DEAD:  # a sweep would pass over a row that its transaction still locks
+            wait_for_rollbacks()
+        return code
 
     def wait_until_stopped(self) -> None:
         """Wait until it stands still."""

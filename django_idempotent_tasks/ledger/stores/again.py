@@ -12,6 +12,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..values import Claim
+from .dialect import OurText
 from .sql import SqlStore
 
 #: On both sides of the name of a text that differs each time.
@@ -44,7 +45,7 @@ class Again:
             self._raw = connection.connection
         pieces = [*self._pieces]
         pieces[1::2] = [own[name] for name in self._names]
-        self._cursor.execute("".join(pieces))
+        self._cursor.execute(OurText("".join(pieces)))
         return int(self._cursor.rowcount)
 
 

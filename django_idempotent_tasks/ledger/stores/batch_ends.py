@@ -9,7 +9,7 @@ from uuid import UUID
 from ...models import BatchState, ChunkState
 from ..batch_values import Settled
 from .many_sql import Many
-from .reading import Parameters
+from .reading import Parameters, Row
 
 #: How often a settlement looks again when another one was faster.
 LOOKS = 5
@@ -138,8 +138,10 @@ class BatchEnds(Many):
     """Adds how batches end, run again, and are pruned."""
 
     def needs_settling(self, batch: UUID) -> bool:
-        standing = self._standing(batch)
-        return standing is not None and not standing.is_settled
+        return self._is_to_settle(self._row(LOOK, self._batch(batch)))
+
+    def _is_to_settle(self, row: Row | None) -> bool:
+        return row is not None and not _Standing(*row).is_settled
 
     def settle_batch(self, batch: UUID, *, kept: int) -> Settled:
         self._write_first()

@@ -95,6 +95,13 @@ class Batching(ABC):
         """
 
     @abstractmethod
+    def end_chunk(self, claim: Claim, batch: UUID) -> bool | None:
+        """End the chunk of a claim that has completed its key; whether the batch needs settling then.
+
+        None, and nothing is done, where the chunk is not OPEN or its key has moved on.
+        """
+
+    @abstractmethod
     def lagging_chunks(self, *, after: tuple[int, UUID, int] | None, bite: int) -> Lagging:
         """Look at ``bite`` chunks that hold their batches, behind ``after``, for keys that have moved on."""
 

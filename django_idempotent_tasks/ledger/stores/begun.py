@@ -26,6 +26,7 @@ class Begun(SqlStore):
         is_plain = isinstance(sql, str) and not many and getattr(cursor.cursor, "name", None) is None
         if not is_plain or not _is_to_begin(self.connection):
             return execute(sql, params, many, context)
+        self._keep_up()
         raw: Any = self.connection.connection
         try:
             # Lets psycopg 3 send no BEGIN of its own, which it would wait for. Its public property would

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from django.db import DataError
@@ -21,8 +22,10 @@ from .again import Repeated
 from .connection import binds_here, is_outermost
 from .session import is_seen_open
 
+#: What COMMIT carries ends with it.
+END = "; COMMIT"
 #: A fence that finds no row is a division by zero, the error whose check PostgreSQL plans soonest.
-WITH_COMMIT = "WITH last AS ({} RETURNING 1) SELECT 1 / count(*) FROM last; COMMIT"
+WITH_COMMIT = f"WITH last AS ({{}} RETURNING 1) SELECT 1 / count(*) FROM last{END}"
 _DIVISION_BY_ZERO = "22012"
 
 _DJANGOS: Any = BaseDatabaseWrapper
@@ -104,17 +107,18 @@ class Carried(Repeated):
         carrier = self._carrier
         if carrier is None or not carrier.takes(claim):
             return super()._settle_last(template, claim, **values)
-        carrier.load(lambda: self._settle(_with_commit(template), claim, **values))
+        carrier.load(lambda: self._settle(with_commit(template), claim, **values))
         return True
 
     def _count_last(self, template: str, claim: Claim, **own: str) -> int:
         carrier = self._carrier
         if carrier is None or not carrier.takes(claim):
             return super()._count_last(template, claim, **own)
-        carrier.load(lambda: self._count_again(_with_commit(template), claim, **own))
+        carrier.load(lambda: self._count_again(with_commit(template), claim, **own))
         return 1
 
 
-def _with_commit(template: str) -> str:
+@cache
+def with_commit(template: str) -> str:
     """The statement with its fence and COMMIT: nobody waits between the two, so that nothing bounds that."""
     return WITH_COMMIT.format(template.replace(statements.BOUNDED, "").strip())

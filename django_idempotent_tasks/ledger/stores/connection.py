@@ -29,8 +29,8 @@ def transaction_on(connection: BaseDatabaseWrapper) -> Iterator[None]:
     begin, commit, rollback = _words(depth)
     with connection.cursor() as cursor:
         cursor.execute(begin)
-        setattr(connection, _DEPTH, depth + 1)
         try:
+            setattr(connection, _DEPTH, depth + 1)  # here: a signal may strike at its end
             yield
             cursor.execute(commit)
         except BaseException:
@@ -51,11 +51,12 @@ def in_the_callers(connection: BaseDatabaseWrapper, *, at_any_cost: bool) -> Ite
     if is_djangos or session_of(connection, at_any_cost=at_any_cost) is not Session.OPEN:
         yield
         return
-    setattr(connection, _DEPTH, getattr(connection, _DEPTH, 0) + 1)
+    depth = getattr(connection, _DEPTH, 0)
     try:
+        setattr(connection, _DEPTH, depth + 1)  # as above
         yield
     finally:
-        setattr(connection, _DEPTH, getattr(connection, _DEPTH) - 1)
+        setattr(connection, _DEPTH, depth)
 
 
 def is_open(connection: BaseDatabaseWrapper) -> bool:

@@ -9,7 +9,8 @@ from django.db import IntegrityError
 from ..batch_values import Chunk, NewBatch
 from ..values import Claim
 from .batch_ends import IDS_OF_PART
-from .batches import ADD, MOVE_THESE, OPEN, OWNER, PAGE, SAME, Batches, Change
+from .batches import ADD, OPEN, OWNER, Batches
+from .chunk_states import MOVE_THESE, PAGE, SAME, Change
 from .mysql_locked import LockedWrites
 from .reading import Parameters
 
@@ -44,18 +45,18 @@ class MysqlBatches(Batches, LockedWrites):
             self._count(HOLD_ALONE, self._of_claim(claim))
             return self.chunk_of(claim.digest)
 
-    def _move_chunks(self, change: Change, digests: list[UUID]) -> None:
+    def _move_chunks(self, change: Change, digests: list[UUID]) -> int:
         if change.token is None:
-            super()._move_chunks(change, digests)
-            return
+            return super()._move_chunks(change, digests)
         names, listed = self._digests(digests)
         select = self.dialect.sql(LOCK_SAME).replace("DIGESTS", names)
         with self._in_transaction():
             same = sorted(self._locked(select, listed | {"token": change.token}))
-            if same:
-                names, listed = self._digests(same)
-                states = {"seen": int(change.seen), "to": int(change.to)}
-                self._count(self.dialect.sql(MOVE_BY_KEY).replace("DIGESTS", names), listed | states)
+            if not same:
+                return 0
+            names, listed = self._digests(same)
+            states = {"seen": int(change.seen), "to": int(change.to)}
+            return self._count(self.dialect.sql(MOVE_BY_KEY).replace("DIGESTS", names), listed | states)
 
     def _prune_part(self, part: str, parameters: Parameters) -> int:
         """A DELETE with a subquery would read the whole table, and wait for each row that is locked."""

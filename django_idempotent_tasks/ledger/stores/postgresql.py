@@ -21,10 +21,9 @@ from ..values import Answer, Call, Claim, Due, Entry, Grant, Refused
 from . import clock
 from . import postgresql_statements as words
 from .atomic import AtomicClaims
-from .batches import Batches
 from .begun import Begun
 from .cancelling import Cancelling
-from .carried import Carried
+from .chunk_ends import ChunkEnds
 from .connection import is_open, transaction_on
 from .cursors import Cursors
 from .decisions import Decisions
@@ -37,6 +36,7 @@ from .locks import NOT_GRANTED, short_wait, taken_by
 from .messages import Messages
 from .pausing import Pausing
 from .postgresql_many import PostgresMany, digests_array
+from .prepared import Prepared
 from .reading import Parameters, Row, due, to_entry
 from .redrives import Redrives
 from .session import Session, status_of
@@ -90,7 +90,7 @@ class PostgresDialect(Dialect):
 
 class PostgresStore(
     Begun,
-    Carried,
+    Prepared,
     PostgresMany,
     AtomicClaims,
     Failures,
@@ -101,7 +101,7 @@ class PostgresStore(
     Cursors,
     Workers,
     Cancelling,
-    Batches,
+    ChunkEnds,
     Messages,
     Steps,
     FollowUpCalls,

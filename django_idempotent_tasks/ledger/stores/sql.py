@@ -268,6 +268,9 @@ class SqlStore(LedgerStore):
             row: Row | None = cursor.fetchone()
         return row
 
+    def _keep_up(self) -> None:
+        """Look after what the server keeps for this connection, where it has nothing open."""
+
     def _first_row(self, template: str, parameters: Parameters) -> Row | None:
         """As ``_row``, by what may be the first statement of a transaction."""
         return self._row(template, parameters)

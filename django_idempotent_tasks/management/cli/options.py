@@ -31,7 +31,7 @@ def add(
 def add_noun(group: Groups, name: str, words: str) -> Groups:
     """Add a noun; returns the group for its verbs."""
     noun = group.add_parser(name, help=words)
-    return noun.add_subparsers(dest="verb", required=True, metavar="VERB")
+    return noun.add_subparsers(dest="verb", required=True)
 
 
 def add_digest(parser: Parser, nargs: str | None = None) -> None:

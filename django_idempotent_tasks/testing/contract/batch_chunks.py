@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from ...models import BatchChunk, BatchState, ChunkState
 from ...states import State
 from .batch_bench import CALLBACK, BatchBench
 from .bench import RETENTION
+from .meeting import RIVALS
 
 #: Where a chunk is whose key is in this state.
 FOLLOWS = {
@@ -26,6 +28,10 @@ FOLLOWS = {
     State.CANCELLED: ChunkState.CANCELLED,
     State.SUCCEEDED: ChunkState.ENDED,
 }
+
+
+class _Undone(Exception):
+    """Rolls back."""
 
 
 class FollowingChunks(BatchBench):
@@ -144,6 +150,36 @@ class FollowingChunks(BatchBench):
             assert self._lagging(bite) == {call.identity.digest for call in (*lagging, failing)}
         self.follow(*lagging, failing)
         assert self._lagging(2) == set()
+
+    def test_the_end_of_a_chunk_whose_key_is_completed_tells_whether_the_batch_needs_settling(self) -> None:
+        batch, calls = self.sealed(2)
+        first, last = (self.completed(self.started(call)) for call in calls)
+        assert self.store().end_chunk(first, batch) is False
+        assert self.store().end_chunk(last, batch) is True
+        assert self.chunk_states(batch) == [ChunkState.ENDED, ChunkState.ENDED]
+        assert self.store().end_chunk(last, batch) is None
+        assert self.settle(batch) == Settled(BatchState.FINISHED, (CALLBACK,))
+
+    def test_a_chunk_whose_key_has_moved_on_is_not_ended(self) -> None:
+        batch, calls = self.sealed()
+        claim = self.completed(self.started(calls[0]))
+        later = replace(claim, grant=replace(claim.grant, token=claim.token + 1))
+        assert self.store().end_chunk(later, batch) is None
+        assert self.chunk_states(batch) == [ChunkState.OPEN]
+
+    def test_the_end_of_a_chunk_is_rolled_back_with_the_transaction_that_it_is_in(self) -> None:
+        batch, calls = self.sealed()
+        claim = self.completed(self.started(calls[0]))
+        with suppress(_Undone), self.store().together():
+            assert self.store().end_chunk(claim, batch) is True
+            raise _Undone
+        assert self.chunk_states(batch) == [ChunkState.OPEN]
+
+    def test_of_chunks_that_end_at_a_time_one_tells_that_the_batch_needs_settling(self) -> None:
+        batch, calls = self.sealed(RIVALS)
+        claims = iter([self.completed(self.started(call)) for call in calls])
+        assert True in self.all_at_once(lambda store: store.end_chunk(next(claims), batch))
+        assert self.chunk_states(batch) == [ChunkState.ENDED] * RIVALS
 
     def test_a_page_of_chunks_has_as_many_as_were_asked_for(self) -> None:
         _, calls = self.sealed(3)

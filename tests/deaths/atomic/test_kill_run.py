@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.workers.reserving import sending_to
 from tests.support.workers.site import Site
-from tests.support.workers.storm import Storm
+from tests.support.workers.storm import RETRIED, Storm
 
 pytestmark = pytest.mark.process
 
@@ -45,6 +45,6 @@ def test_every_key_has_succeeded_with_one_effect(storm: Storm, calls: int, kills
     assert sum(storm.killed.values()) == kills
     assert storm.effects() == dict.fromkeys(storm.keys, 1)
     starts = sum(1 for _ in storm.starts())
-    retried = sum(number % 6 == 2 for number in range(calls))
+    retried = sum(number % RETRIED == 2 for number in range(calls))
     print(f"{starts} starts of {calls} calls, {retried} of them retried once")
     assert starts > calls + retried, "the kills struck nobody"

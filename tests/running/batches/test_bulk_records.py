@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connections, transaction
 
 from django_idempotent_tasks import Category, LeaseLost, PermanentError, TransientError
 from django_idempotent_tasks.models import IdempotencyKey
@@ -32,6 +32,13 @@ def in_bulk(alias: str, note: Callable[[Any, list[Any]], None]) -> Callable[...,
             note(task, left)
 
     return body
+
+
+def assert_it_does_all(body: Callable[[Any, list[Any]], None], desk: Desk) -> None:
+    """Each of three records is done once by this body, and their batch finishes."""
+    batch = desk.submit(desk.chunked(body), texts(3))
+    desk.run()
+    assert (done(), outcomes(), batch.refresh().state) == (texts(3), ["ooo"], "finished")
 
 
 def test_many_records_are_done_in_one_transaction(desk: Desk, alias: str) -> None:
@@ -74,9 +81,42 @@ def test_records_are_left_open_by_a_transaction_that_is_rolled_back(desk: Desk, 
             with each:
                 write(each.value)
 
-    batch = desk.submit(desk.chunked(body), texts(3))
-    desk.run()
-    assert (done(), outcomes(), batch.refresh().state) == (texts(3), ["ooo"], "finished")
+    assert_it_does_all(body, desk)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_was_seen_in_a_transaction_that_is_rolled_back_is_read_again(
+    desk: Desk, alias: str, *, is_first: bool
+) -> None:
+    def body(task: Any, records: list[Any]) -> None:
+        now = task.idempotency
+        with rolled_back(alias):
+            if not is_first:
+                now.record([0, 1, 2], "ok")
+            assert now.batch.size == 3
+        for each in now.records(records):
+            with each:
+                write(each.value)
+
+    assert_it_does_all(body, desk)
+
+
+def test_outcomes_that_are_rolled_back_without_autocommit_are_given_again(desk: Desk, alias: str) -> None:
+    if connections[alias].vendor == "sqlite":
+        pytest.skip("without a BEGIN the release of a savepoint commits there")
+
+    def body(task: Any, records: list[Any]) -> None:
+        now = task.idempotency
+        left = list(now.records(records))
+        transaction.set_autocommit(False, using=alias)
+        now.record([0, 1], "ok")
+        transaction.rollback(using=alias)
+        transaction.set_autocommit(True, using=alias)
+        for each in left:
+            with each:
+                write(each.value)
+
+    assert_it_does_all(body, desk)
 
 
 def test_retryable_ones_are_left_for_the_next_attempt(desk: Desk, alias: str) -> None:

@@ -1,10 +1,13 @@
-"""PostgreSQL's server processes, ended from its side as an administrator or a failover ends them."""
+"""The server's side of a connection: an administrator or a failover ends it, or a dead process leaves it."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from tests.support.waiting import eventually
 
 #: What has a transaction open, and waits for its program.
 IDLE = "state = 'idle in transaction'"
@@ -34,3 +37,27 @@ def cut(alias: str) -> None:
     with closing(other), other.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
         assert cursor.fetchone() == (True,), "the process has not ended within 5 s"
+
+
+#: How many others have a transaction open in this connection's database. SQLite's lock ends with its process.
+_OPEN = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity"  # noqa: S608
+    f" WHERE datname = current_database() AND {OTHERS} AND xact_start IS NOT NULL"
+    " AND backend_type = 'client backend'",
+    "mysql": "SELECT count(*) FROM information_schema.innodb_trx"
+    " JOIN information_schema.processlist ON id = trx_mysql_thread_id"
+    " WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+}
+
+
+def wait_for_rollbacks() -> None:
+    """Wait until the servers have rolled back what a dead process left open; they hear of its end later."""
+    for connection in connections.all(initialized_only=True):
+        if connection.vendor in _OPEN:
+            eventually(lambda: _is_alone(connection), "no transaction is open", every=0.002)  # noqa: B023
+
+
+def _is_alone(connection: BaseDatabaseWrapper) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN[connection.vendor])
+        return int(cursor.fetchone()[0]) == 0

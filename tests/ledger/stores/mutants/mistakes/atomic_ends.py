@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
 from tests.ledger.stores.mutants.mistakes.atomic import NEW
-from tests.ledger.stores.mutants.mistakes.claiming import GENERATION
+from tests.ledger.stores.mutants.mistakes.claiming import GENERATION, IS_OPEN, MAY_BE_TAKEN
 
 #: Tells the statement from its leased likeness.
 ANEW = "reason = 1, attempts = 1"
@@ -12,22 +12,22 @@ ANEW = "reason = 1, attempts = 1"
 ATOMIC_RECLAIMS = [
     Mutation(
         "an atomic run anew tests only the time",
-        "(state IN (5, 6) OR (state = 7 AND open_at <= {now}))",
+        MAY_BE_TAKEN,
         "open_at <= {now}",
         "a_key_that_is_live_or_in_review_is_not_run_atomically_anew",
         where=ANEW,
     ),
     Mutation(
         "an atomic run anew does not test the retention",
-        "state = 7 AND open_at <= {now}",
+        f"state = 7 AND {IS_OPEN}",
         "state = 7",
         "a_succeeded_key_is_closed_to_atomic_runs_while_its_retention_lasts",
         where=ANEW,
     ),
     Mutation(
         "an atomic run anew takes no failed and no cancelled key",
-        "(state IN (5, 6) OR (state = 7 AND open_at <= {now}))",
-        "(state = 7 AND open_at <= {now})",
+        MAY_BE_TAKEN,
+        f"(state = 7 AND {IS_OPEN})",
         "a_failed_or_cancelled_key_is_run_atomically_within_its_generation",
         where=ANEW,
     ),

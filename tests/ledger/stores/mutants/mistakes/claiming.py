@@ -10,6 +10,11 @@ GENERATION = (
     " + CASE WHEN (k.state = 7 OR k.fingerprint <> CAST(%(fingerprint)s AS {uuid})) THEN 1 ELSE 0 END"
 )
 
+#: Whether a key's time has come.
+IS_OPEN = "(open_at <= {now} OR (finished_at IS NOT NULL AND open_at <= finished_at))"
+#: Whether a later call may take a key.
+MAY_BE_TAKEN = f"(state IN (5, 6) OR (state = 7 AND {IS_OPEN}))"
+
 CLAIMS = [
     Mutation(
         "a conflict is taken over",
@@ -19,9 +24,15 @@ CLAIMS = [
     ),
     Mutation(
         "a lease is read by the sweeper's time",
-        "k.open_at <= {now}, {opens_in}",
+        f"{IS_OPEN}, {{opens_in}}",
         "k.due_at <= {now}, {opens_in}",
         "with_no_retention_a_succeeded_key_is_open_at_once",
+    ),
+    Mutation(
+        "an end is not over before the statement's time",
+        f"{IS_OPEN}, {{opens_in}}",
+        "open_at <= {now}, {opens_in}",
+        "with_no_retention_a_succeeded_key_is_open_to_a_statement_that_began_before_its_end",
     ),
     Mutation(
         "a takeover does not test the time",
@@ -88,13 +99,13 @@ CLAIMS = [
 FINISHED_KEYS = [
     Mutation(
         "a claim anew tests only the time",
-        "(state IN (5, 6) OR (state = 7 AND open_at <= {now}))",
+        MAY_BE_TAKEN,
         "open_at <= {now}",
         "a_key_that_is_live_or_in_review_is_not_claimed_anew",
     ),
     Mutation(
         "a claim anew does not test the retention",
-        "state = 7 AND open_at <= {now}",
+        f"state = 7 AND {IS_OPEN}",
         "state = 7",
         "a_succeeded_key_is_closed_while_its_retention_lasts",
     ),

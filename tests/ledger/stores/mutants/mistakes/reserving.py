@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.mistakes.claiming import MAY_BE_TAKEN
 
 CLAIMABLE = "AND (state = 1 OR (state = 3 AND open_at <= {now}))"
 
@@ -151,7 +152,7 @@ RESERVATIONS_ANEW = [
     ),
     Mutation(
         "a reservation anew tests only the time",
-        "(state IN (5, 6) OR (state = 7 AND open_at <= {now}))",
+        MAY_BE_TAKEN,
         "open_at <= {now}",
         "a_key_that_is_closed_live_or_in_review_is_not_reserved_anew",
         where="sends = %(sends)s",

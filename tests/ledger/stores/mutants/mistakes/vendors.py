@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tests.ledger.stores.mutants.broken_store import Mutation
+from tests.ledger.stores.mutants.mistakes.claiming import IS_OPEN
 
 NOTING = "only_who_meets_a_completed_key_of_another_call_is_noted_as_refused"
 NOTED = [
     Mutation(f"a refusal is noted of {what}", old, "", NOTING, where="noted AS (")
     for what, old in {
         "a key in any state": "k.state = 7 AND ",
-        "a key whose retention is over": "AND (k.open_at <= {now}) IS NOT TRUE",
+        "a key whose retention is over": f"AND {IS_OPEN} IS NOT TRUE",
         "a call of another task": "AND k.task = %(task)s ",
         "a call of another scope": "AND k.scope {same} %(scope)s",
         "the call that has completed the key": "AND k.task_id <> %(task_id)s ",
