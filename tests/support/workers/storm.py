@@ -6,9 +6,11 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+
+from django.db import connections
 
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import State
@@ -20,6 +22,9 @@ from tests.support.workers.site import Site
 
 #: Each so many kills are of a whole worker.
 WHOLE = 6
+
+#: Each so many calls ask for a retry.
+RETRIED = 6
 
 
 @dataclass
@@ -40,7 +45,7 @@ class Storm:
             key = f"{self.name}-{number}"
             self.keys[key] = number % 4 == 0
             for _ in range(2 if number % 5 == 1 else 1):
-                self._send(key, retried=number % 6 == 2)
+                self._send(key, retried=number % RETRIED == 2)
 
     def _send(self, key: str, *, retried: bool = False) -> None:
         task = atomic.ordering if self.keys[key] else atomic.brief
@@ -54,13 +59,15 @@ class Storm:
             if number % WHOLE == 0:
                 self._kill_worker()
             else:
-                eventually(self._kill_child, "a child is killed", within=60)
+                # Some strike bodies, while there is much to do; the later ones strike whatever a child does.
+                amid = number <= kills // 2
+                eventually(lambda amid=amid: self._kill_child(amid=amid), "a child is killed", within=60)  # type: ignore[misc]
 
     def _kill_worker(self) -> None:
         self.random.choice([worker for worker in self.workers if worker.is_alive]).kill()
         self.killed["workers"] += 1
 
-    def _kill_child(self) -> bool:
+    def _kill_child(self, *, amid: bool = False) -> bool:
         """Kill the child of a worker that is ready: before that Celery would give up the whole worker."""
         self._revive()
         pids = [
@@ -69,11 +76,32 @@ class Storm:
             if worker.is_alive and worker._is_ready
             for pid in worker.children()
         ]
-        with suppress(ProcessLookupError, IndexError):
-            os.kill(self.random.choice(pids), signal.SIGKILL)
-            self.killed["children"] += 1
-            return True
-        return False
+        _signal(pids, signal.SIGSTOP)  # what is read of them stays true until one is killed
+        try:
+            eventually(self._is_quiet, "the database has done what it was told before", every=0.005)
+            struck = [pid for pid in pids if not amid or self._is_amid(pid)]
+            with suppress(ProcessLookupError, IndexError):
+                os.kill(self.random.choice(struck), signal.SIGKILL)
+                self.killed["children"] += 1
+                return True
+            return False
+        finally:
+            _signal(pids, signal.SIGCONT)
+
+    def _is_quiet(self) -> bool:
+        with connections[self.site.rows.alias].cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND state = 'active' AND pid <> pg_backend_pid()"
+            )
+            return bool(cursor.fetchone() == (0,))
+
+    def _is_amid(self, pid: int) -> bool:
+        """Whether the process is in a body whose effect nobody sees yet."""
+        begun = [entry["key"] for entry in self.site.journal.read("started") if entry["pid"] == pid]
+        if not begun or int(begun[-1].rpartition("-")[2]) % RETRIED == 2:
+            return False
+        return not Effect.objects.using(self.site.rows.alias).filter(key=begun[-1]).exists()
 
     def _revive(self) -> bool:
         for worker in self.workers:
@@ -120,3 +148,9 @@ class Storm:
     def starts(self) -> Iterator[str]:
         """The key of each start of a body."""
         return (entry["key"] for entry in self.site.journal.read("started") if entry["key"] in self.keys)
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
