@@ -6,7 +6,7 @@ import os
 
 from celery import Celery
 
-from benchmarks.chaos.plan import PERIOD
+from benchmarks.chaos.plan import PERIOD, PERIODIC
 
 app = Celery("benchmarks.chaos", include=["benchmarks.chaos.tasks"])
 app.conf.update(
@@ -16,7 +16,7 @@ app.conf.update(
     broker_connection_timeout=2,
     broker_transport_options=(
         {
-            "visibility_timeout": 20,
+            "visibility_timeout": 10,
             "unacked_restore_interval": 1,
             "unacked_restore_throttle": 1,
             # One that is killed while it restores messages keeps others from it for five minutes otherwise.
@@ -44,7 +44,7 @@ app.conf.update(
     result_expires=None,
     beat_schedule={
         f"every {name}": {"task": f"benchmarks.chaos.tasks.{name}", "schedule": float(PERIOD)}
-        for name in ("ticking", "ticking_atomically")
+        for name in PERIODIC
     },
     timezone="UTC",
 )

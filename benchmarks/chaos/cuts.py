@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from uuid import UUID
 
+from django.db import Error as DatabaseError
 from django.db import connection
 
-from benchmarks.chaos.asking import asking
 from benchmarks.chaos.fleet import Fleet, Place
 from benchmarks.chaos.later import Later
 from benchmarks.chaos.plan import Fault, Strike
@@ -88,21 +88,29 @@ class Cuts:
 
     def _cut_for_good(self, place: Place, held: Mapping[UUID, int], least: float) -> str:
         """Let a host go on alone until others have its keys; then its end, and another host's beginning."""
-        began, seconds = time.monotonic(), 0.0
-        while seconds < least or (not_taken(held) and seconds < TAKEN):
-            self._fleet.look_after()
-            self._later.rest(0.1)
-            seconds = time.monotonic() - began
-        left = not_taken(held)
-        self._fleet.lose(place)
-        self._end_idle()
-        self.told.append(f"{place.name} was lost and killed after {seconds:.1f} s; {_became(held, left)}")
-        return f"cut {place.name} off for good, with {len(held)} keys, and killed it after {seconds:.1f} s"
+        began = time.monotonic()
+
+        def lose() -> None:
+            left, seconds = not_taken(held), time.monotonic() - began
+            if left and seconds < TAKEN:
+                self._later.add(0.1, lose)
+                return
+            self._fleet.lose(place)
+            self._end_idle()
+            self.told.append(f"{place.name} was lost and killed after {seconds:.1f} s; {_became(held, left)}")
+
+        self._later.add(least, lose)
+        return f"cut {place.name} off for good, with {len(held)} keys"
 
     def _end_idle(self) -> None:
-        if connection.vendor == "postgresql":
-            with asking() as cursor:
+        if connection.vendor != "postgresql":
+            return
+        try:
+            with connection.cursor() as cursor:
                 cursor.execute(END_IDLE, [self._links.lost])
+        except DatabaseError:  # it is away, which may be what this moment waits for
+            connection.close()
+            self._later.add(1.0, self._end_idle)
 
 
 def _became(held: Mapping[UUID, int], left: int) -> str:

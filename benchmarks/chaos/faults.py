@@ -28,7 +28,7 @@ AT_WORK = 0.7
 #: Tries to let a child stand still that holds a key.
 CHANCES = 20
 #: Seconds by which a clock is ahead: longer than a lease, shorter than a retention.
-AHEAD = (6, 60)
+AHEAD = (6, 30)
 #: Seconds by which a host's clock is set wrong: far more than any lease or visibility timeout here.
 WRONG = 300
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -85,6 +86,7 @@ def _fill_broker(servers: OwnServers, seconds: float, rest: Rest) -> str:
         end = time.monotonic() + BACK
         while not _takes(broker) and time.monotonic() < end:
             rest(0.1)
+        _write_anew(broker, end, rest)
     return f"filled the broker's disk for {seconds} s" if refused else "failed: the broker took messages"
 
 
@@ -128,6 +130,19 @@ def _refuses(broker: Redis, until: float, rest: Rest) -> bool:
             return False
         rest(0.02)
     return True
+
+
+def _write_anew(broker: Redis, until: float, rest: Rest) -> None:
+    """Let it write a new append-only file, as an operator has to: Valkey may not read the old one again."""
+    with suppress(RedisError):
+        broker.bgrewriteaof()
+        rest(0.1)
+        while _is_writing(broker.info("persistence")) and time.monotonic() < until:
+            rest(0.1)
+
+
+def _is_writing(told: Any) -> bool:
+    return bool(told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
 
 
 def _takes(broker: Redis) -> bool:

@@ -37,6 +37,9 @@ class Links:
 
     def make(self, places: Sequence[str]) -> None:
         """Make a host for each place, or for none, where that is not allowed."""
+        if not (self.why or places):
+            self.why = self.stiff = "the only worker lives with the servers"
+            return
         try:
             for place in () if self.why else places:
                 self._make(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import closing, suppress
 from importlib import import_module
 
@@ -92,7 +93,7 @@ def _away(server: Server | Pair, what: str, fault: Fault, rest: Rest) -> str:
         family = _family(server.pid)
         for pid in family:
             send_signal(pid, signal.SIGSTOP)
-        rest(fault.seconds)
+        time.sleep(fault.seconds)  # whoever asks it meanwhile would wait for the end of this
         for pid in family:
             send_signal(pid, signal.SIGCONT)
         return f"froze for {fault.seconds} s"

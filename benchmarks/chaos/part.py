@@ -33,8 +33,8 @@ from example_project.demo.programs import wait_until
 from example_project.servers import Servers
 from example_project.servers.process import free_port
 
-WORKERS, SENDERS, BEATS = 3, 2, 2
-#: The workers that have a host of their own, where one can be made: one stays beside the servers.
+WORKERS, SENDERS, BEATS = 4, 2, 2
+#: The workers that have a host of their own, where one can be made: two stay beside the servers.
 APART = ("worker2", "worker3")
 #: Seconds in which all workers of the first fleet have to be ready.
 START = 120.0

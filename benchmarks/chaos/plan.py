@@ -47,7 +47,8 @@ SHARES: Mapping[Kind, int] = {
 PLAIN = frozenset({Kind.RETURNED, Kind.COMPLETED, Kind.ATOMIC, Kind.STEPPED, Kind.RETRIED, Kind.REFUSED})
 #: Records of a batch, and of each of its chunks.
 RECORDS, CHUNK = 12, 4
-#: Seconds between two times of each periodic task.
+#: The periodic tasks, and the seconds between two times of each.
+PERIODIC = ("ticking", "ticking_atomically")
 PERIOD = 2
 #: Calls that change one key of the kind that is followed up.
 CHANGES = 5
@@ -60,8 +61,8 @@ class Strike(StrEnum):
     CHILD_FROZEN = "child frozen"
     WORKER_KILLED = "worker killed"
     WORKER_FROZEN = "worker frozen"
-    WORKER_REPLACED = "worker replaced, warm"
-    WORKER_STOPPED_COLD = "worker stopped, cold"
+    WORKER_REPLACED = "worker replaced warm"
+    WORKER_STOPPED_COLD = "worker stopped cold"
     WORKER_STOPPED_EARLY = "worker stopped as it becomes ready"
     DEPLOYMENT = "rolling deployment"
     BEAT_KILLED = "beat killed"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from benchmarks.chaos.levels import Levels
-from benchmarks.chaos.plan import Kind
+from benchmarks.chaos.plan import PERIODIC, Kind
 from benchmarks.chaos.possible import told
 from benchmarks.chaos.run import Outcome
 from benchmarks.chaos.verdict import DONE, DOUBLED, LOST, ODD
@@ -62,7 +62,12 @@ def _kinds(outcome: Outcome) -> str:
         counts[fate.call.kind, fate.verdict] += 1
     verdicts = (DONE, LOST, DOUBLED, ODD)
     rows = [[kind.value, *(figure(counts[kind, verdict]) for verdict in verdicts)] for kind in Kind]
-    return render(["calls", *map(str.lower, verdicts)], rows)
+    taken_back = sum(fate.call.kind is Kind.RESERVED for fate in outcome.verdict.fates)
+    also = (
+        f"Judged as well: {outcome.verdict.times:,} times of {len(PERIODIC)} periodic tasks, and"
+        f" {taken_back:,} calls whose transaction is rolled back, which must not run."
+    )
+    return "\n\n".join([render(["calls", *map(str.lower, verdicts)], rows), also])
 
 
 def _strikes(outcome: Outcome) -> str:

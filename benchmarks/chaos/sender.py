@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
@@ -39,10 +40,13 @@ TASKS: dict[Kind, Any] = {
     Kind.REFUSED: tasks.refusing,
     Kind.FOLLOWED: tasks.following,
 }
+#: Kinds that are sent outside a transaction. The web server has one of its own, for which SQLite would wait.
+BY_ITSELF = frozenset({Kind.HTTP, Kind.RESERVED})
 #: Calls that may be under way at a time, so that senders are at it for as long as faults strike.
-UNDER_WAY = 400
-#: Seconds after which a plain call that the ledger does not know is sent again, and between two looks.
-AGAIN, PAUSE = 15.0, 3.0
+UNDER_WAY = 200
+#: Seconds after which a plain call that the ledger does not know is sent again: more than a queue of that
+#: many calls takes. And those between two looks for such calls, while others are sent and afterwards.
+AGAIN, LOOK, PAUSE = 15.0, 5.0, 1.0
 #: Answers of the web server that mean that the call is accepted.
 ACCEPTED = {200, 202, 409}
 
@@ -54,24 +58,43 @@ class Sender:
         self._prefix = prefix
         self._web = web
         self._send = send or self._send_by_kind
+        #: Plain calls of this sender that the ledger did not know at the last look, by their keys' text.
+        self._unknown: dict[str, Call] = {}
         self._sent_at: dict[str, float] = {}
+        self._looked = 0.0
 
     def run(self, calls: list[Call]) -> None:
-        """Send all, then those again that got lost before the ledger knew them."""
-        for number, call in enumerate(calls):
+        """Send all that no earlier sender has sent, and those again that the ledger does not know in time."""
+        sent = self._until_done(lambda: _sent(self._prefix))
+        self._expect(*(call for call in calls if call.name in sent))
+        for number, call in enumerate(call for call in calls if call.name not in sent):
             if number % 20 == 0:
                 self._until_done(self._wait_for_room)
             self._until_done(lambda: self._send_once(call))  # noqa: B023  done at once
-        while unknown := self._until_done(lambda: _unknown(calls)):
-            for call in filter(self._is_late, unknown):
-                self._until_done(lambda: self._send_again(call))  # noqa: B023  the same
+            self._expect(call)
+        while self._until_done(self._look_for_lost):
             time.sleep(PAUSE)
 
+    def _expect(self, *calls: Call) -> None:
+        self._unknown |= {f"key={call.key}": call for call in calls if call.kind in PLAIN}
+
     def _wait_for_room(self) -> None:
-        """Wait while too many calls are under way; not for those that a broker has lost."""
+        """Wait while too many calls are under way; not for those that wait for long."""
         end = time.monotonic() + PAUSE
         while time.monotonic() < end and checker.under_way(self._prefix) > UNDER_WAY:
-            time.sleep(0.1)
+            time.sleep(0.4)
+        if time.monotonic() - self._looked > LOOK:
+            self._look_for_lost()
+
+    def _look_for_lost(self) -> bool:
+        """Send again what a broker has lost, as far as one can tell; whether any is unknown yet."""
+        self._looked = time.monotonic()
+        known = IdempotencyKey.objects.filter(key_text__in=self._unknown).values_list("key_text", flat=True)
+        for text in known:
+            self._unknown.pop(text)
+        for call in filter(self._is_late, self._unknown.values()):
+            self._send_again(call)
+        return bool(self._unknown)
 
     def _until_done(self, work: Callable[[], Any]) -> Any:
         """Try again while a server, or another transaction, has the better of it."""
@@ -88,12 +111,19 @@ class Sender:
     def _send_once(self, call: Call) -> None:
         if Sent.objects.filter(name=call.name).exists():
             return
+        if call.kind is Kind.RESERVED:
+            self._send_and_take_back(call)
         for _ in range(1 + call.repeats):
-            # The web server has a transaction of its own, for which SQLite would wait.
-            with nullcontext() if call.kind is Kind.HTTP else transaction.atomic():
+            with nullcontext() if call.kind in BY_ITSELF else transaction.atomic():
                 self._send(call)
                 _note(call)
         self._sent_at[call.name] = time.monotonic()
+
+    def _send_and_take_back(self, call: Call) -> None:
+        """Send another call in a transaction that is rolled back: the checker must not find it."""
+        with transaction.atomic():
+            self._send(replace(call, key=f"{call.key}-undone"))
+            transaction.set_rollback(True)
 
     def _send_again(self, call: Call) -> None:
         self._sent_at[call.name] = time.monotonic()
@@ -145,11 +175,9 @@ def _note(call: Call) -> None:
         Sent.objects.create(name=call.name, key=call.key)
 
 
-def _unknown(calls: list[Call]) -> list[Call]:
-    """Plain calls that the ledger does not know: they wait in the broker, or it has lost them."""
-    plain = {f"key={call.key}": call for call in calls if call.kind in PLAIN}
-    known = set(IdempotencyKey.objects.filter(key_text__in=plain).values_list("key_text", flat=True))
-    return [call for text, call in plain.items() if text not in known]
+def _sent(prefix: str) -> set[str]:
+    """The names of the calls of a run that were sent."""
+    return set(Sent.objects.filter(name__startswith=f"{prefix[:-1]}/").values_list("name", flat=True))
 
 
 def main(number: str, senders: str, seed: str, setting: str, web: str) -> None:

@@ -29,7 +29,7 @@ IDEMPOTENT_TASKS = {
     "KEEP_CONNECTIONS": True,
     "LEASE": 4,
     "SWEEPER": "off" if os.environ.get("CHAOS_BREAK") == "sweeper" else "thread",
-    "REPUBLISH_AFTER": 10,
+    "REPUBLISH_AFTER": 5,
     "RETENTION": RETENTION,
     "REDELIVERY_WINDOW": RETENTION,
     "DEAD_LETTER_RETENTION": RETENTION,

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from benchmarks.chaos.checker import Found
-from benchmarks.chaos.plan import CHUNK, PERIOD, PLAIN, RECORDS, Call, Kind, Plan
+from benchmarks.chaos.plan import CHUNK, PERIOD, PERIODIC, PLAIN, RECORDS, Call, Kind, Plan
 from example_project.demo.judging.timetable import Job, deviations, grid
 
 DONE, LOST, DOUBLED, ODD = "done once", "LOST", "DOUBLED", "ODD"
 #: Kinds whose body asks a provider.
 CHARGED = frozenset({Kind.RETURNED, Kind.STEPPED})
+#: How texts end that tell of a time at which a periodic task did not run.
+_MISSED = ("did not run", "never ran")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Verdict:
     odd: tuple[str, ...]
     #: Plain calls that were sent more often than planned, since the ledger did not know them.
     again: int = 0
+    #: How often periodic tasks ran.
+    times: int = 0
 
     @property
     def holds(self) -> bool:
@@ -57,7 +61,7 @@ def judge(plan: Plan, found: Found) -> Verdict:
             by_verdict[fate.verdict].append(f"{fate.call.key} ({fate.call.kind}): {fate.words}")
     by_verdict[LOST] += [text for text in found.waiting if plan.prefix not in text]
     for text in _odd_times(found.ticks):
-        by_verdict[LOST if text.endswith("did not run") else DOUBLED].append(text)
+        by_verdict[LOST if text.endswith(_MISSED) else DOUBLED].append(text)
     known = {call.key for call in plan.calls}
     by_verdict[ODD] += [
         f"{key}: effects of no call"
@@ -65,7 +69,9 @@ def judge(plan: Plan, found: Found) -> Verdict:
         if key.startswith(plan.prefix) and key not in known
     ]
     again = sum(call.kind in PLAIN and found.sent.get(call.name, 0) > 1 + call.repeats for call in plan.calls)
-    return Verdict(fates, tuple(by_verdict[LOST]), tuple(by_verdict[DOUBLED]), tuple(by_verdict[ODD]), again)
+    times = sum(map(len, found.ticks.values()))
+    lost, doubled, odd = (tuple(by_verdict[verdict]) for verdict in (LOST, DOUBLED, ODD))
+    return Verdict(fates, lost, doubled, odd, again, times)
 
 
 def parts_of(call: Call) -> set[str]:
@@ -142,7 +148,8 @@ def _how(call: Call, found: Found) -> str:
 
 
 def _odd_times(ticks: dict[str, list[datetime]]) -> Iterator[str]:
-    """Times of periodic tasks that did not run between the first and the last, or ran twice."""
+    """Periodic tasks that never ran, and times that did not run between the first and the last, or twice."""
+    yield from (f"every {name} never ran" for name in PERIODIC if not ticks.get(f"every {name}"))
     step = timedelta(seconds=PERIOD)
     jobs = {
         name: Job(grid(times[0], times[-1], step), tuple(times)) for name, times in ticks.items() if times

@@ -12,16 +12,7 @@ from django.utils import timezone
 
 from benchmarks.chaos import checker
 from benchmarks.chaos.models import Change, Charge, Effect, Seen, Sent
-from benchmarks.chaos.plan import (
-    CHUNK,
-    PERIOD,
-    RECORDS,
-    Call,
-    Kind,
-    Plan,
-    Setting,
-    make_plan,
-)
+from benchmarks.chaos.plan import CHUNK, PERIOD, PERIODIC, RECORDS, Call, Kind, Plan, Setting, make_plan
 from benchmarks.chaos.verdict import CHARGED, DONE, Verdict, judge, parts_of
 from benchmarks.chaos.victims import held_by, not_taken
 from django_idempotent_tasks.models import Batch, BatchState, FollowUp, IdempotencyKey
@@ -71,7 +62,8 @@ def plan(db: None) -> Plan:  # noqa: ARG001
         _do(call)
     for number in range(5):
         at = START + number * timedelta(seconds=PERIOD)
-        Effect.objects.create(key="every ticking", part=at.isoformat(), token=1)
+        for name in PERIODIC:
+            Effect.objects.create(key=f"every {name}", part=at.isoformat(), token=1)
     return plan
 
 
@@ -233,6 +225,11 @@ def _miss_a_time(_plan: Plan) -> str:
     return "lost: every ticking of 00:00:04"
 
 
+def _never_run_a_periodic_task(_plan: Plan) -> str:
+    Effect.objects.filter(key="every ticking_atomically").delete()
+    return "lost: every ticking_atomically never ran"
+
+
 def _double_an_effect(plan: Plan) -> str:
     key = first(plan, Kind.RESERVED_ATOMIC)
     Effect.objects.create(key=key, part="", token=1)
@@ -275,6 +272,7 @@ DAMAGE: tuple[Callable[[Plan], str], ...] = (
     _never_ask_the_provider,
     _succeed_where_it_should_fail,
     _miss_a_time,
+    _never_run_a_periodic_task,
     _double_an_effect,
     _charge_twice,
     _run_a_time_twice,

@@ -121,3 +121,10 @@ def test_a_program_that_ended_by_itself_is_noted_with_the_last_error_of_its_log(
         assert bool(said) is bool(reason)
         if reason:
             assert said.startswith(end)
+
+
+def test_a_fleet_whose_only_worker_lives_with_the_servers_has_no_hosts() -> None:
+    links = Links("")
+    links.make([])
+    assert links.places() == set()
+    assert links.why == links.stiff != ""
