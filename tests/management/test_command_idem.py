@@ -58,6 +58,12 @@ def test_a_wrong_word_ends_with_2_and_the_usage_in_a_shell(capsys: pytest.Captur
         assert "usage: manage.py idem" in capsys.readouterr().err
 
 
+def test_a_noun_without_a_verb_names_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        Command().run_from_argv(["manage.py", "idem", "batches"])
+    assert "{list,show,errors,redrive,cancel}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "options", "remedy"),
     [

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Far above what it takes, since the machine may be busy with other work.
 QUIET_SECONDS = 180.0
+#: Seconds between two words about how far an upload is.
+TOLD = 5.0
 #: How long nobody can pay, in seconds.
 OUTAGE = 3.0
 #: Seconds between two kills.
@@ -80,7 +82,7 @@ def play(stage: Stage, servers: Servers, size: Rows, report: Report) -> bool:
         evidence.note_failures()
         _redrive(observer, evidence.upload, report)
         alone = _send_without_broker(stage, event, password, report)
-        quiet = wait_until(lambda: _is_finished(evidence.upload), seconds=QUIET_SECONDS, every=0.25)
+        quiet = _wait_until(partial(_is_finished, evidence.upload), evidence.upload, report)
         bank.finish()
         reconciled = _reconcile(report)
         report.step("waiting until every key is final and the broker is empty")
@@ -130,7 +132,15 @@ def _strike(stage: Stage, chaos: Chaos, upload: Upload, report: Report) -> None:
             done = chaos.kill_child()
         report.step(done or "nothing to interrupt")
         time.sleep(max(0.0, PACE - (time.monotonic() - began)))
-    wait_until(partial(_is_settled, upload), seconds=QUIET_SECONDS)  # a slow machine lags behind the kills
+    _wait_until(partial(_is_settled, upload), upload, report)  # a slow machine lags behind the kills
+
+
+def _wait_until(holds: Callable[[], bool], upload: Upload, report: Report) -> bool:
+    """Wait for this, say now and then how far the upload is, and return whether it came to hold."""
+    deadline = time.monotonic() + QUIET_SECONDS
+    while not (held := wait_until(holds, seconds=TOLD, every=0.25)) and time.monotonic() < deadline:
+        report.step(f"{_registered(upload)} of {upload.rows} rows are registered")
+    return held
 
 
 def _outage(stage: Stage) -> str:

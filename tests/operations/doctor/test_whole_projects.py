@@ -17,8 +17,9 @@ from django_idempotent_tasks.operations.doctor.examine import STATIC, all_checks
 
 ROOT = Path(__file__).resolve().parents[3]
 ILL = ["redis", "postgresql", "mysql"]
-#: A package that is not installed is no setting; and a time-out that is too short is a time-out.
-NOT_HERE = {"D301", "D304"}
+#: A package that is not installed is no setting; a time-out that is too short is a time-out; and these have
+#: pools of processes.
+NOT_HERE = {"D301", "D304", "D309"}
 
 
 def _doctor(settings: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
