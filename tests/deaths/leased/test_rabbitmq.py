@@ -16,6 +16,7 @@ from tests.deaths.leased.verdicts import done_once, failed_once, next_attempt
 from tests.deaths.verdicts import NEXT_CLAIM_WITHIN
 from tests.sample import death
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url, through
+from tests.support.brokers.vhost import undisturbed  # noqa: F401  asked for by name
 from tests.support.ledger.databases import empty_database
 from tests.support.ledger.rows import Rows
 from tests.support.network.cutting import CuttingProxy
@@ -25,7 +26,7 @@ from tests.support.workers import processes
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Pair, Site
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("undisturbed")]
 
 LEASE = 2
 

@@ -16,7 +16,7 @@ from example_project.servers import Server, start_broker
 from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop, forget_connections
 from tests.sample.celery import app
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite, rabbitmq_url
-from tests.support.brokers.vhost import Vhost, own_vhost
+from tests.support.brokers.vhost import Vhost, alone, own_vhost, undisturbed  # noqa: F401  asked for by name
 from tests.support.network.delays import LateProxy
 from tests.support.workers.site import Site
 from tests.support.workers.sites import _clean, key, on_broker, own_site, site  # noqa: F401  the same surroundings
@@ -65,7 +65,7 @@ def _open_on_rabbitmq(own_site: Site, url: str) -> Iterator[Shop]:  # noqa: F811
 
 
 @pytest.fixture
-def rabbit_shop(own_site: Site) -> Iterator[Shop]:  # noqa: F811
+def rabbit_shop(own_site: Site, undisturbed: None) -> Iterator[Shop]:  # noqa: ARG001, F811
     """The same on RabbitMQ, with a queue of its own."""
     with _open_on_rabbitmq(own_site, rabbitmq_url()) as shop:
         yield shop

@@ -16,7 +16,7 @@ from tests.support.brokers.vhost import Closings, Vhost
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.usefixtures("undisturbed")]
 
 PUBLISHERS = ("web-1", "web-2")
 

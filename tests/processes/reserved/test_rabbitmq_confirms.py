@@ -10,7 +10,7 @@ from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
 from tests.processes.reserved.shop import REPUBLISH_AFTER, Shop, forget_connections
 from tests.processes.reserved.test_broker_silence import is_not_held
 from tests.processes.reserved.victims import Victims
-from tests.support.brokers.rabbitmq import through
+from tests.support.brokers.rabbitmq import PUBLISH, through
 from tests.support.network.delays import LateProxy, black_hole
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -125,8 +125,7 @@ def test_a_broker_that_falls_silent_in_the_middle_holds_a_sweep_for_less_than_it
     with rabbit_shop.sending_to(NOWHERE):
         for number in range(50):
             rabbit_shop.order(f"{key}-{number}")
-    middle = rabbit_shop.keys().order_by("due_at")[10].task_id
-    rabbit_proxy.freeze_at(middle.encode())
+    rabbit_proxy.freeze_at(PUBLISH, after=10)
     with rabbit_shop.sending_to(behind(rabbit_shop, rabbit_proxy.port)):
         assert rabbit_shop.seconds_to_sweep() < LEADER_LEASE / 2
     assert rabbit_shop.unsent() == 40

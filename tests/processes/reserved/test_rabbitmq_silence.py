@@ -9,20 +9,18 @@ from django_idempotent_tasks.states import State
 from django_idempotent_tasks.sweeper.thread import LEADER_LEASE
 from tests.processes.reserved.shop import Shop, forget_connections
 from tests.processes.reserved.test_broker_silence import is_not_held
-from tests.support.brokers.rabbitmq import through
+from tests.support.brokers.rabbitmq import PUBLISH, through
 from tests.support.brokers.vhost import Vhost
 from tests.support.network.delays import LateProxy
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-#: The class and the method of basic.publish in an AMQP frame.
-PUBLISH = b"\x00\x3c\x00\x28"
-
 on_both = pytest.mark.parametrize("kept", [True, False], ids=["on a kept connection", "on a new connection"])
 
 
 @on_both
+@pytest.mark.usefixtures("alone")
 def test_a_request_is_not_held_where_publishers_are_blocked_and_its_work_is_done_afterwards(
     vhost: Vhost, vhost_shop: Shop, key: str, kept: bool
 ) -> None:

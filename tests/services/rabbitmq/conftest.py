@@ -10,7 +10,7 @@ import pytest
 
 from tests.services.rabbitmq.kinds import KINDS, LONG, REPUBLISH_AFTER, sending_to
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite
-from tests.support.brokers.vhost import Vhost, own_vhost
+from tests.support.brokers.vhost import Vhost, own_vhost, undisturbed  # noqa: F401  asked for by name
 from tests.support.ledger.databases import empty_database
 from tests.support.ledger.rows import Rows
 from tests.support.workers.site import Pair, Site
@@ -27,6 +27,11 @@ def vhost(site: Site) -> Iterator[Vhost]:  # noqa: ARG001, F811  skips where the
     """A vhost of RabbitMQ in which nobody else is disturbed."""
     with own_vhost("rabbitmq") as vhost:
         yield vhost
+
+
+@pytest.fixture(autouse=True)
+def _undisturbed(undisturbed: None) -> None:  # noqa: F811
+    """As the name says."""
 
 
 @contextmanager

@@ -20,6 +20,9 @@ from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 from tests.support.workers.site import Site
 
+#: The class and the method of basic.publish in an AMQP frame.
+PUBLISH = b"\x00\x3c\x00\x28"
+
 
 def rabbitmq_url() -> str:
     """Where RabbitMQ is; skips the test, aloud, where the environment does not say."""

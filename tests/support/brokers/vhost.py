@@ -24,6 +24,9 @@ from tests.support.waiting import eventually
 #: Held while a whole node is blocked: whoever blocks it reads first what it must put back.
 LOCK = Path(tempfile.gettempdir()) / "django-idempotent-tasks-rabbitmq-is-blocked"
 
+#: Held by tests that need a node which takes their messages; exclusively by one that blocks it.
+_IN_USE = LOCK.with_name("django-idempotent-tasks-rabbitmq-is-in-use")
+
 _WATERMARK = "vm_memory_monitor:get_vm_memory_high_watermark()."
 _SET_WATERMARK = "vm_memory_monitor:set_vm_memory_high_watermark({})."
 #: The end of its standard input comes when whoever holds the other end says so, or is gone, however it died.
@@ -70,6 +73,27 @@ def own_vhost(purpose: str = "reserve") -> Iterator[Vhost]:
         rabbitmqctl("delete_vhost", name)
 
 
+@pytest.fixture
+def undisturbed() -> Iterator[None]:
+    """Until the test has ended nobody blocks the node who asks for :func:`alone`."""
+    with _in_use(fcntl.LOCK_SH):
+        yield
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Nobody uses the node who asks for :func:`undisturbed`."""
+    with _in_use(fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _in_use(how: int) -> Iterator[None]:
+    with _IN_USE.open("w") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
 @dataclass(frozen=True)
 class Vhost:
     """Where one test alone is connected."""
@@ -91,7 +115,8 @@ class Vhost:
     def blocking(self) -> Iterator[None]:
         """The node's memory is said to be used up: it reads nothing more from those who publish.
 
-        That is so for every vhost of the node. It ends with this block, and also when this process dies.
+        That is so for every vhost of the node: a test asks for :func:`alone` first. It ends with this block,
+        and also when this process dies.
         """
         with LOCK.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -46,7 +46,7 @@ class LateProxy(CuttingProxy):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if from_client:
-                    self._listen(data)
+                    self._hear(data)
                 elif self.delay:
                     self.held += 1
                     self._at_once.wait(self.delay)
@@ -56,9 +56,8 @@ class LateProxy(CuttingProxy):
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
-    def _listen(self, data: bytes) -> None:
-        if self._trap and self._trap in data:
-            self.freeze()
+    def _hear(self, data: bytes) -> None:
+        super()._hear(data)
         if self._cue and self._cue in data:
             self.delay = FOR_GOOD
 

@@ -19,6 +19,8 @@ class Proxy:
         self._flowing.set()
         self._closed = False
         self._trap = b""
+        #: How often a client may send the trap's words before it closes.
+        self._allowed = 0
         self._sockets: list[socket.socket] = [self._listener]
         self._threads: list[threading.Thread] = []
         #: Connections that were made while frozen, and whose client waits.
@@ -39,9 +41,9 @@ class Proxy:
         """Stop forwarding, in both directions; connections are still accepted."""
         self._flowing.clear()
 
-    def freeze_at(self, words: bytes) -> None:
-        """Freeze as soon as a client sends these words, which are not forwarded."""
-        self._trap = words
+    def freeze_at(self, words: bytes, *, after: int = 0) -> None:
+        """Freeze as soon as a client sends these words, once they were forwarded ``after`` times."""
+        self._trap, self._allowed = words, after
 
     def thaw(self) -> None:
         """Forward again, first what was held back."""
@@ -86,11 +88,18 @@ class Proxy:
     def _forward(self, source: socket.socket, sink: socket.socket, from_client: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if from_client and self._trap and self._trap in data:
-                    self._flowing.clear()
+                if from_client:
+                    self._hear(data)
                 self._flowing.wait()
                 sink.sendall(data)
         self._end(sink)
+
+    def _hear(self, data: bytes) -> None:
+        """Freeze before these words of a client if they spring the trap."""
+        if self._trap and (heard := data.count(self._trap)):
+            self._allowed -= heard
+            if self._allowed < 0:
+                self.freeze()
 
     def _end(self, sink: socket.socket) -> None:
         """Tell one side that the other has ended."""
