@@ -19,7 +19,7 @@ def what_next(batch: Batch, now: datetime) -> str:
                 " has died, submit the same upload again: it goes on."
             )
         case BatchState.RUNNING:
-            return _("Workers run its chunks. %(end)s") % {"end": _end(batch)}
+            return _("Its chunks run, or wait for workers. %(end)s") % {"end": _end(batch)}
         case BatchState.NEEDS_ATTENTION:
             words = _("Some chunks are dead letters: redrive or discard them. The others go on. %(end)s")
             return words % {"end": _end(batch)}
