@@ -15,6 +15,7 @@ from tests.crashes.scenarios import FILES, PACKAGE, TRANSACTIONS, first_visits
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.glitch import Glitch, Spot, files_of, raising
 from tests.support.till import Counter, End, Till
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
@@ -92,6 +93,18 @@ class Struck:
         self.deliver(3)
         return faults if self.found() == DONE else [*faults, f"the next one ended as {self.found()}"]
 
+    def comes_back(self, end: End) -> bool:
+        """Whether the message goes back, or a copy of it is out.
+
+        A block that was left without a word ends with its connection, and only then its key is free: the
+        server may take longer for that than an attempt waits for the key of another one.
+        """
+        return end.is_requeued or (end.is_ignored and bool(self.till.sent))
+
+    def deliver_again(self) -> None:
+        """Deliver the struck order's message once more, and as often as it comes back."""
+        eventually(lambda: not self.comes_back(self.deliver(2, again=True)), "a copy is answered")
+
     def forget(self) -> None:
         """Begin anew."""
         self.shop.clear()
@@ -102,20 +115,19 @@ class Struck:
 def faults_of_a_soft_limit(struck: Struck, spot: Spot) -> list[str]:
     """Let the soft time limit strike; the body either failed by it, or it came too late."""
     end, found = struck.at(spot, SoftTimeLimitExceeded), struck.found()
-    wrong = []
-    if end.error is None or end.is_requeued:
-        wrong += (
-            [] if found == DONE or (end.is_requeued and found in NOTHING_LEFT) else ["it said so wrongly"]
-        )
+    wrong, comes_back = [], struck.comes_back(end)
+    if end.error is None or comes_back:
+        wrong += [] if found == DONE or (comes_back and found in NOTHING_LEFT) else ["it said so wrongly"]
     elif isinstance(end.error, SoftTimeLimitExceeded):
         unbegun = set() if is_inside(spot) else {(None, 0)}
         wrong += [] if found in {DONE, (State.FAILED, 0)} | unbegun else ["it is half done"]
     else:
         wrong.append("it has another error")
     before = found
-    struck.deliver(2, again=True)
+    struck.deliver_again()
     after = struck.found()
-    if after[1] > 1 or (before[0] is not None and before[0] != State.RETRY and after != before):
+    is_over = before[0] is not None and before[0] != State.RETRY
+    if after != before if is_over else after[1] != 1:
         wrong.append(f"a copy made it {after}")
     return [f"{spot}: {end}, {found}: {fault}" for fault in [*wrong, *struck.faults_of_the_next()]]
 
@@ -127,7 +139,7 @@ def faults_of_a_shutdown(struck: Struck, spot: Spot) -> list[str]:
     wrong = [] if isinstance(end.error, SystemExit) else ["the process goes on"]
     if found != DONE and found not in NOTHING_LEFT:
         wrong.append("it is half done")
-    struck.deliver(2, again=True)
+    struck.deliver_again()
     if struck.found() != DONE:
         wrong.append(f"its copy made it {struck.found()}")
     return [f"{spot}: {end}, {found}: {fault}" for fault in wrong]
