@@ -20,6 +20,7 @@ from django_idempotent_tasks.conf import settings
 from django_idempotent_tasks.models import AnsweredCall, DuplicateAttempt, IdempotencyKey
 from django_idempotent_tasks.states import State
 from tests.sample.models import Effect
+from tests.support.waiting import eventually
 from tests.support.wire import Wire, is_stamped
 
 #: A value that is no result.
@@ -140,6 +141,26 @@ class Till(Celery):
         except BaseException as error:  # noqa: BLE001  what gets past Celery's tracer is an end as well
             return End(error=error)
         return End(error=traced.info.retval) if traced.info else End(result=traced.retval)
+
+    def comes_back(self, end: End) -> bool:
+        """Whether the message goes back, or a copy of it is out.
+
+        A transaction that was left without a word ends with its connection, and only then its key is free:
+        the server may take longer for that than an attempt waits for the key of another one.
+        """
+        return end.is_requeued or (end.is_ignored and bool(self.sent))
+
+    def deliver_until_answered(self, task: Any, *args: Any, **message: Any) -> End:
+        """Deliver one message, and again as often as it comes back."""
+        ends: list[End] = []
+
+        def is_answered() -> bool:
+            self.sent.clear()
+            ends.append(self.deliver(task, *args, **message))
+            return not self.comes_back(ends[-1])
+
+        eventually(is_answered, "the message is answered")
+        return ends[-1]
 
     def deliver_sent(self, task: Any) -> End:
         """Deliver the oldest message that was sent."""

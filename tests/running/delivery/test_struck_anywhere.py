@@ -15,7 +15,6 @@ from tests.crashes.scenarios import FILES, PACKAGE, TRANSACTIONS, first_visits
 from tests.support.deliveries import ALIASES, APPS
 from tests.support.glitch import Glitch, Spot, files_of, raising
 from tests.support.till import Counter, End, Till
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=ALIASES, available_apps=APPS)
 
@@ -93,18 +92,6 @@ class Struck:
         self.deliver(3)
         return faults if self.found() == DONE else [*faults, f"the next one ended as {self.found()}"]
 
-    def comes_back(self, end: End) -> bool:
-        """Whether the message goes back, or a copy of it is out.
-
-        A block that was left without a word ends with its connection, and only then its key is free: the
-        server may take longer for that than an attempt waits for the key of another one.
-        """
-        return end.is_requeued or (end.is_ignored and bool(self.till.sent))
-
-    def deliver_again(self) -> None:
-        """Deliver the struck order's message once more, and as often as it comes back."""
-        eventually(lambda: not self.comes_back(self.deliver(2, again=True)), "a copy is answered")
-
     def forget(self) -> None:
         """Begin anew."""
         self.shop.clear()
@@ -115,7 +102,7 @@ class Struck:
 def faults_of_a_soft_limit(struck: Struck, spot: Spot) -> list[str]:
     """Let the soft time limit strike; the body either failed by it, or it came too late."""
     end, found = struck.at(spot, SoftTimeLimitExceeded), struck.found()
-    wrong, comes_back = [], struck.comes_back(end)
+    wrong, comes_back = [], struck.till.comes_back(end)
     if end.error is None or comes_back:
         wrong += [] if found == DONE or (comes_back and found in NOTHING_LEFT) else ["it said so wrongly"]
     elif isinstance(end.error, SoftTimeLimitExceeded):
@@ -124,7 +111,7 @@ def faults_of_a_soft_limit(struck: Struck, spot: Spot) -> list[str]:
     else:
         wrong.append("it has another error")
     before = found
-    struck.deliver_again()
+    struck.till.deliver_until_answered(struck.task, 2, id="A2", redelivered=True)
     after = struck.found()
     is_over = before[0] is not None and before[0] != State.RETRY
     if after != before if is_over else after[1] != 1:
@@ -139,7 +126,7 @@ def faults_of_a_shutdown(struck: Struck, spot: Spot) -> list[str]:
     wrong = [] if isinstance(end.error, SystemExit) else ["the process goes on"]
     if found != DONE and found not in NOTHING_LEFT:
         wrong.append("it is half done")
-    struck.deliver_again()
+    struck.till.deliver_until_answered(struck.task, 2, id="A2", redelivered=True)
     if struck.found() != DONE:
         wrong.append(f"its copy made it {struck.found()}")
     return [f"{spot}: {end}, {found}: {fault}" for fault in wrong]
