@@ -54,6 +54,13 @@ def shop(own_site: Site, server: Server) -> Iterator[Shop]:  # noqa: F811
         yield shop
 
 
+@pytest.fixture
+def usual(shop: Shop) -> Iterator[Shop]:
+    """The shop with the usual pause before a message is sent again: five minutes."""
+    with override_settings(IDEMPOTENT_TASKS={"DATABASE": shop.site.rows.alias}):
+        yield shop
+
+
 @contextmanager
 def _open_on_rabbitmq(own_site: Site, url: str) -> Iterator[Shop]:  # noqa: F811
     broker = RabbitBroker(url, f"reserve-{os.getpid()}")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
-from django.test import override_settings
 
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
@@ -21,13 +19,6 @@ pytestmark = pytest.mark.process
 
 #: Seconds from a host's death until another one runs what it had: without it, REPUBLISH_AFTER.
 BOUND = 30
-
-
-@pytest.fixture
-def usual(shop: Shop) -> Iterator[Shop]:
-    """The shop with the usual pause before a message is sent again: five minutes."""
-    with override_settings(IDEMPOTENT_TASKS={"DATABASE": shop.site.rows.alias}):
-        yield shop
 
 
 def hasten(shop: Shop, early: Early, after: int) -> int:
