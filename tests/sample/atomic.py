@@ -46,6 +46,8 @@ def act(task: Any, key: str, plan: list[str]) -> Any:
 def _do(what: str, task: Any, key: str, gate: str) -> None:
     match what:
         case "wait":
+            # Of the connection, which a test may cut: a sweeper's is idle in a transaction now and then, too.
+            journal().write("waits", key, backend=connection.connection.info.backend_pid)
             journal().visit(gate)
         case "wait and retry":
             journal().visit(gate)

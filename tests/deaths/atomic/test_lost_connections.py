@@ -10,7 +10,7 @@ from django_idempotent_tasks.states import Reason, State
 from example_project.servers import start_postgres
 from tests.deaths.atomic.verdicts import done_once, next_start, undone, visitor
 from tests.sample import atomic
-from tests.support.ledger.backends import IDLE, terminate
+from tests.support.ledger.backends import terminate
 from tests.support.network.delays import LateProxy
 from tests.support.network.detour import port_of, url_through
 from tests.support.results import result_of
@@ -71,7 +71,8 @@ def test_a_body_whose_backend_is_terminated_has_crashed_and_runs_again(
 ) -> None:
     site.send(atomic.acting, key, [f"{place}: wait"])
     visitor(site, key)
-    assert terminate(IDLE, alias=site.rows.alias) == 1
+    backend = site.journal.wait_for("waits", key)["backend"]
+    assert terminate(f"pid = {backend}", alias=site.rows.alias) == 1
     site.journal.open(f"{key}.1")
 
     next_start(site, key, died=True)

@@ -10,7 +10,7 @@ import pytest
 from django_idempotent_tasks.models import IdempotencyKey
 from django_idempotent_tasks.states import Reason, State
 from tests.sample import atomic, tasks
-from tests.support.ledger.backends import IDLE, terminate
+from tests.support.ledger.backends import terminate
 from tests.support.workers.reserving import charge, sending_to, working
 from tests.support.workers.site import Site
 
@@ -71,7 +71,8 @@ def test_a_call_that_runs_into_its_hard_time_limit_is_a_dead_letter_when_its_row
 
 def fail_over(site: Site, key: str) -> None:
     """Cut the transaction that has the key; the row that it was made from is not there any more."""
-    assert terminate(IDLE, alias=site.rows.alias) == 1
+    backend = site.journal.wait_for("waits", key)["backend"]
+    assert terminate(f"pid = {backend}", alias=site.rows.alias) == 1
     rows(site, key).delete()
 
 

@@ -9,8 +9,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tests.support.waiting import eventually
 
-#: What has a transaction open, and waits for its program.
-IDLE = "state = 'idle in transaction'"
 #: Everybody else.
 OTHERS = "pid <> pg_backend_pid()"
 
