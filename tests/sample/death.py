@@ -119,6 +119,15 @@ def _answer(deed: str) -> None:
             raise Reject(deed, requeue=True)
 
 
+#: Retries with a countdown, in seconds.
+LATER = {
+    "retry very soon": 0.3,
+    "retry in a second": 1,
+    "retry in two seconds": 2,
+    "retry in five seconds": 5,
+}
+
+
 def _ask_again(deed: str, task: Any, key: str, plan: list[str]) -> None:
     match deed:
         case "retry":
@@ -127,12 +136,8 @@ def _ask_again(deed: str, task: Any, key: str, plan: list[str]) -> None:
             raise app.tasks[task.name].retry(countdown=0)
         case "retry with other arguments":
             raise task.retry(args=(f"{key}-changed", plan), countdown=0)
-        case "retry in a second":
-            raise task.retry(countdown=1)
-        case "retry in two seconds":
-            raise task.retry(countdown=2)
-        case "retry very soon":
-            raise task.retry(countdown=0.3)
+        case _ if deed in LATER:
+            raise task.retry(countdown=LATER[deed])
         case "retry after the gate":
             journal().visit(f"{key}.{task.idempotency.attempt}")
             raise task.retry(countdown=0)

@@ -97,7 +97,7 @@ def test_a_call_that_is_revoked_before_it_starts_takes_no_key(site: Site, family
 
 
 def test_a_retry_that_is_revoked_while_it_waits_is_cancelled(site: Site, family: Worker, key: str) -> None:
-    call = site.send(death.brief, key, ["retry in a second"]).id
+    call = site.send(death.brief, key, ["retry in five seconds"]).id
     site.rows.wait_for(key, State.RETRY)
     revoke(site, call)
 

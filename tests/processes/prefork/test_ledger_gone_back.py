@@ -61,7 +61,7 @@ def test_a_running_call_is_run_again_when_its_row_is_lost(
 def test_a_call_that_runs_into_its_hard_time_limit_is_a_dead_letter_when_its_row_is_lost(
     site: Site, key: str
 ) -> None:
-    site.send(tasks.endless, key)
+    site.send(tasks.endless, key, options={"time_limit": 5})  # the row is to be lost before that
     site.journal.started(key)
     vanish(site, key)
     row = site.rows.wait_for(key, State.FAILED)
