@@ -53,6 +53,7 @@ def test_all_duplicates_run_and_as_many_are_noted_as_the_guard_refuses(own_site:
     eventually(lambda: noted(own_site, shadowed) == dict.fromkeys(every, COPIES - 1), "all are noted")
     eventually(lambda: noted(own_site, enforced) == dict.fromkeys(every, COPIES - 1), "all are refused")
     eventually(lambda: ran(own_site, shadowed, [retried])[retried] == 2 * COPIES, "all are retried")
+    eventually(lambda: ran(own_site, enforced, [retried])[retried] == 2, "the guard's one is retried")
     worker.terminate()
     assert worker.wait() == 0
     once, thrice = dict.fromkeys(every, 1), dict.fromkeys(every, COPIES)
