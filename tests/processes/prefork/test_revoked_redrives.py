@@ -16,6 +16,7 @@ from tests.processes.programs.test_idem_command import QUIET
 from tests.sample import death
 from tests.sample.celery import app
 from tests.support.brokers.control import LISTENING
+from tests.support.waiting import eventually
 from tests.support.workers.processes import MINGLES, Worker
 from tests.support.workers.reserving import sending_to
 from tests.support.workers.site import Site
@@ -57,6 +58,18 @@ def revoke(call: str, workers: list[Worker]) -> None:
     assert len(answers) == len(workers)
 
 
+def told(site: Site, name: str) -> Worker:
+    """A worker that the others have told of revokes: at its start it asks them, and listens for a second."""
+    worker = listening(site, name)
+
+    def is_told() -> bool:
+        worker.kill()
+        return "mingle: sync complete" in worker.start().text()
+
+    eventually(is_told, "the others have answered in time", within=90)
+    return worker
+
+
 def redrive(site: Site, key: str, *plan: str) -> None:
     edited: Any = ([key, list(plan)], {})
     assert dead_letters.redrive(get_store(), site.rows.row(key), by="ann", edited=edited).done
@@ -73,7 +86,7 @@ def test_a_redriven_call_is_run_by_workers_that_remember_its_revoke(
     call, stale = buried_and_revoked(own_site, key, workers)
     redrive(own_site, key, "retry")
     if memory != "heard":
-        workers.append(listening(own_site, "third").start())
+        workers.append(told(own_site, "third"))
         for worker in workers[:2]:
             worker.kill()
     own_site.broker.deliver(stale)
