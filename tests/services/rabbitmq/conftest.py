@@ -10,7 +10,7 @@ import pytest
 
 from tests.services.rabbitmq.kinds import KINDS, LONG, REPUBLISH_AFTER, sending_to
 from tests.support.brokers.rabbitmq import RabbitBroker, RabbitSite
-from tests.support.brokers.vhost import Vhost, own_vhost, undisturbed  # noqa: F401  asked for by name
+from tests.support.brokers.vhost import Vhost, alone, own_vhost, undisturbed  # noqa: F401  asked for by name
 from tests.support.ledger.databases import empty_database
 from tests.support.ledger.rows import Rows
 from tests.support.workers.site import Pair, Site

@@ -25,6 +25,11 @@ MODES: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _undisturbed(alone: None) -> None:
+    """Not beside others: a channel that they open meanwhile would be closed at their next look, too."""
+
+
 @pytest.mark.parametrize("kind", [pytest.param("classic", marks=pytest.mark.long), "quorum"])
 @pytest.mark.parametrize("mode", ["leased", "atomic", pytest.param("reserved", marks=pytest.mark.long)])
 def test_a_body_that_outlasts_the_acknowledgement_timeout_runs_once(
