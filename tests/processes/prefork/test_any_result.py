@@ -8,6 +8,7 @@ from django_idempotent_tasks import ResultNotStored
 from django_idempotent_tasks.states import Reason, State
 from tests.sample import endings, tasks
 from tests.support.results import result_of
+from tests.support.waiting import eventually
 from tests.support.workers.site import Site
 
 pytestmark = pytest.mark.process
@@ -74,6 +75,8 @@ def test_the_result_backend_changes_no_verdict(own_site: Site, key: str, backend
         for redelivered in (None, False, True):
             site.broker.deliver(raw, redelivered=redelivered)
         site.send(tasks.skipping, key)
+        # A message that a worker has just taken is neither in the queue nor among the unacknowledged yet.
+        eventually(lambda: site.rows.refusals(key), "the other call is refused")
         site.broker.wait_until_empty()
 
     assert site.journal.starts(key) == 1

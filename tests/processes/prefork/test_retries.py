@@ -44,8 +44,8 @@ def test_errors_that_celery_retries_by_itself_are_attempts_of_one_key(site: Site
 def test_a_retry_that_is_not_due_waits_and_its_copies_do_not_run(site: Site, key: str) -> None:
     raw = site.park(endings.postponed, key)
     site.broker.deliver(raw)
-    site.rows.wait_for(key, State.RETRY)
-    due = site.rows.lease_end(key)
+    due = site.rows.wait_for(key, State.RETRY).open_at
+    assert due is not None
 
     site.broker.deliver(raw, redelivered=True, times=5)
     done = site.rows.wait_for(key, State.SUCCEEDED)
