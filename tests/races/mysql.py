@@ -7,6 +7,7 @@ from django.conf import settings
 
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from tests.races.staging import Stage
+from tests.support.ledger.innodb import waits
 from tests.support.ledger.session import Session
 from tests.support.waiting import eventually
 
@@ -18,10 +19,6 @@ if ALIAS not in settings.DATABASES:
 mark = pytest.mark.django_db(
     transaction=True, databases=["default", ALIAS], available_apps=["django_idempotent_tasks"]
 )
-
-LOCK_WAIT = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-#: The server makes that table anew only where nobody has looked at it for a tenth of a second.
-PACE = 0.12
 
 
 class MysqlStage(Stage):
@@ -35,5 +32,9 @@ class MysqlStage(Stage):
 
 def wait_until_blocked(watcher: Session, thread: object) -> None:
     """Wait until the connection with this id waits for a lock of another one."""
-    look = f"{LOCK_WAIT} AND trx_mysql_thread_id = {thread}"
-    eventually(lambda: watcher.sql(f"SELECT EXISTS ({look})"), f"connection {thread} waits", every=PACE)
+
+    def look(store: LedgerStore) -> bool:
+        with store.connection.cursor() as cursor:
+            return waits(cursor, int(str(thread)))
+
+    eventually(lambda: watcher.do(look), f"connection {thread} waits")
