@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from django.db import connection, transaction
 
 from django_idempotent_tasks import InvalidKey
 from django_idempotent_tasks.models import AnsweredCall, IdempotencyKey
+from django_idempotent_tasks.operations import cancel as cancelling
 from django_idempotent_tasks.states import State
 from tests.support.post import Post, only_row, rolled_back
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=["django_idempotent_tasks"])
 
@@ -114,12 +116,12 @@ def held_row() -> Iterator[threading.Event]:
         with transaction.atomic():
             list(IdempotencyKey.objects.select_for_update())
             locked.set()
-            release.wait(10)
+            release.wait(PATIENCE)
         connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert locked.wait(10)
+    assert locked.wait(PATIENCE)
     yield release
     release.set()
     holder.join()
@@ -142,7 +144,8 @@ def test_a_row_that_is_held_for_a_moment_is_cancelled(post: Post, monkeypatch: p
             release.set()
             eventually(lambda: not is_locked(), "the other transaction has ended")
 
-        monkeypatch.setattr("django_idempotent_tasks.operations.cancel.time.sleep", pause)
+        # Not time.sleep itself, by which others wait meanwhile, this pause among them.
+        monkeypatch.setattr(cancelling, "time", SimpleNamespace(sleep=pause))
         assert by_call(charge, task_id) == "cancelled"
 
 
