@@ -20,6 +20,7 @@ from django_idempotent_tasks.states import State
 from example_project.study_plans.models import Course, School, Student, StudyPlan
 from tests.support.ledger.databases import url_of
 from tests.support.ledger.quick import EVERY_APP
+from tests.support.ledger.slow_server import Server, Slow
 from tests.support.waiting import eventually
 from tests.support.workers.processes import Worker
 
@@ -30,6 +31,11 @@ pytestmark = [
     pytest.mark.urls("example_project.urls"),
 ]
 WEEKS = 4
+LAST = Slow(
+    "the last week",
+    f"CREATE TRIGGER crash_slow BEFORE INSERT ON {StudyPlan.week_set.rel.related_model._meta.db_table}",
+    f"WHEN (NEW.number = {WEEKS})",
+)
 
 
 class ProjectWorker(Worker):
@@ -78,10 +84,11 @@ def test_a_killed_worker_costs_the_week_that_it_was_at_and_a_second_click_nothin
     page = f"/study-plans/north/{student.pk}/{course.pk}/"
 
     assert [client.post(f"{page}generate/").status_code for _ in range(2)] == [302, 409]
-    worker.start()
-    eventually(lambda: StudyPlan.objects.filter(week_set__number=1).exists(), "the first week is written")
-    (child,) = worker.children()
-    os.kill(child, signal.SIGKILL)
+    with Server("default").holding_up(LAST):  # so that no kill comes too late
+        worker.start()
+        eventually(lambda: StudyPlan.objects.filter(week_set__number=1).exists(), "the first week is written")
+        (child,) = worker.children()
+        os.kill(child, signal.SIGKILL)
     assert client.post(f"{page}generate/").status_code == 409
     eventually(lambda: IdempotencyKey.objects.get().state == State.SUCCEEDED, "the plan is finished")
 

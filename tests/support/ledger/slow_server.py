@@ -22,6 +22,8 @@ class Slow:
 
     name: str
     trigger: str
+    #: Of which rows alone.
+    when: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -54,7 +56,7 @@ class Server:
             "CREATE OR REPLACE FUNCTION crash_wait() RETURNS trigger LANGUAGE plpgsql AS"
             f" $$ BEGIN PERFORM pg_advisory_xact_lock({LOCK}); RETURN NEW; END $$"
         )
-        self.run(f"{slow.trigger} FOR EACH ROW EXECUTE FUNCTION crash_wait()")
+        self.run(f"{slow.trigger} FOR EACH ROW {slow.when} EXECUTE FUNCTION crash_wait()")
         self.run(f"SELECT pg_advisory_lock({LOCK})")
         try:
             yield
