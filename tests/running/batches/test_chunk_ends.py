@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from django_idempotent_tasks.running import altered
 from tests.running.delivery.heard import heard_by_postgresql
 from tests.support.batches import APPS, Desk, done, outcomes, texts
 from tests.support.deliveries import ALIASES
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.postgresql,
@@ -33,6 +35,21 @@ def do_and_lock(other: Any, task: Any, records: list[Any]) -> None:
     other.set_autocommit(autocommit=False)
     with other.cursor() as cursor:
         cursor.execute("SELECT 1 FROM django_idempotent_tasks_batchchunk FOR UPDATE")
+
+
+def alarm_once_it_waits(pid: int) -> None:
+    """Strike the main thread when its server process waits for a lock; for a thread of its own."""
+    try:
+        with connections["default"].cursor() as cursor:
+
+            def waits() -> bool:
+                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = %s", [pid])
+                return bool(cursor.fetchone()[0])
+
+            eventually(waits, "the end of the chunk waits")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+    finally:
+        connections["default"].close()
 
 
 def test_a_chunk_that_does_not_end_its_batch_ends_with_one_message(desk: Desk) -> None:
@@ -77,6 +94,7 @@ def test_the_connection_is_usable_after_the_end_of_a_chunk_was_broken_off(
 ) -> None:
     other = connections["default"].copy()
     own: list[int] = []
+    watching: list[threading.Thread] = []
     usable: list[bool] = []
 
     def strike(*_: object) -> None:
@@ -90,7 +108,8 @@ def test_the_connection_is_usable_after_the_end_of_a_chunk_was_broken_off(
         with connections["default"].cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             own.append(cursor.fetchone()[0])
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        watching.append(threading.Thread(target=alarm_once_it_waits, args=own))
+        watching[0].start()
 
     def stored(*_: object, **__: object) -> None:
         with connections["default"].cursor() as cursor:
@@ -104,7 +123,8 @@ def test_the_connection_is_usable_after_the_end_of_a_chunk_was_broken_off(
         desk.submit(task, texts(5))
         (end,) = desk.run()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for each in watching:
+            each.join()
         signal.signal(signal.SIGALRM, before)
         other.close()
     assert (end.error, usable) == (None, [True])
