@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from django.db import OperationalError, connections, transaction
@@ -23,7 +24,7 @@ from django_idempotent_tasks.testing.contract.bench import LEASE, RETENTION, WIN
 from tests.races.conftest import OpenSession
 from tests.races.staging import claim, claim_anew, insert
 from tests.support.ledger.session import Session, T
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]
@@ -67,6 +68,18 @@ def is_waiting(future: Future[T]) -> bool:
     except TimeoutError:
         return True
     return False
+
+
+def is_being_written() -> bool:
+    """Whether somebody writes to the file, who may wait for its readers to commit."""
+    path = connections["sqlite"].settings_dict["NAME"]
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as third:
+        try:
+            third.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        third.execute("ROLLBACK")
+        return False
 
 
 class TestTwoConnections(Ledgers):
@@ -141,6 +154,7 @@ class TestReadingBeforeWriting(Ledgers):
         call = self.call()
         one.do(lambda store: store.read(call.identity.digest, task_id="A"))
         other = two.start(insert(self.call()))
+        eventually(is_being_written, "the other one writes")
         assert is_waiting(other), "nobody can commit while it reads"
         began = time.monotonic()
         with pytest.raises(OperationalError, match="locked"):
