@@ -110,10 +110,10 @@ def test_a_server_that_goes_away_during_the_body_fails_no_body_and_is_told_of_on
 def test_a_server_that_has_taken_a_statement_and_is_silent_holds_no_body_for_long(
     till: Till, proxy: CuttingProxy, runs: list[str], told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "SIDE_LIMIT", 0.2)
-    monkeypatch.setattr(shadow, "AT_ONCE", 0.2)
     task = task_of(till, runs)
     till.deliver(task, 6, id="before")
+    monkeypatch.setattr(sql, "SIDE_LIMIT", 0.2)
+    monkeypatch.setattr(shadow, "AT_ONCE", 0.2)
     proxy.freeze()
     assert till.deliver(task, 7).result == 7
     assert (runs, told) == (["before", "A"], ["store_down"])
