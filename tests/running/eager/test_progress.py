@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -151,8 +152,9 @@ class TestWhileTheBodyRuns:
 
         plan.delay(7)
         moments = [moment for moment, _text in written]
-        assert len(written) == 2
-        assert moments[1] - moments[0] >= PACE * 0.9
+        gaps = [later - earlier for earlier, later in pairwise(moments)]
+        assert gaps  # one, unless the thousand words have taken seconds
+        assert min(gaps) >= PACE * 0.9
 
     def test_who_was_cancelled_hears_of_it_before_the_next_beat(self, app: Celery) -> None:
         lost: list[bool] = []
