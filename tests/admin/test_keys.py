@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -71,7 +72,7 @@ def test_a_held_key_is_told_by_its_holder_its_attempt_its_lease_and_what_happens
     )
     assert "a process of an unknown worker (pid 1), since " in dict(shown.context["facts"])["holder"]
     assert claim.owner not in shown.content.decode()
-    assert "lease 39 s left" in shown.context["answer"] or "lease 40 s left" in shown.context["answer"]
+    assert re.search(r"\blease (40|[1-3]\d) s left", shown.context["answer"])
     assert "should it fall silent" in shown.context["next"]
     assert [each["task_id"] for each in shown.context["refused"]] == ["refused-call"]
     assert "Why was a call of this key not run?" in shown.content.decode()
