@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -161,7 +162,8 @@ def test_only_a_first_run_waits_for_the_log(till: Till, postgresql: Counter, kin
     if connections["default"].pg_version < 180000:  # type: ignore[attr-defined]  # PostgreSQL's only
         pytest.skip("needs the statistics of PostgreSQL 18")
     task = kind(till, postgresql, {"ok": 1})
-    assert flushes(lambda: till.deliver(task, 7)) > 0
+    # The server has one log: what a run waits for is at times written by another process, of another test.
+    assert any(flushes(partial(till.deliver, task, order)) for order in range(7, 17))
     assert flushes(lambda: till.deliver(task, 7, id="B")) == 0
 
 
