@@ -35,7 +35,7 @@ ROWS, MESSAGES, SIZE = 1000, 200, 64 * 1024
 #: Calls of one queue that one look makes due: once these are sent, the queue is not empty.
 MOST = 100
 
-_ROW = ("digest", "token", "task", "due_at", "sends")
+_ROW = ("digest", "token", "task", "due_at", "open_at", "sends")
 
 
 @dataclass(slots=True)
@@ -103,9 +103,14 @@ class Early:
 
 
 def _is_late(row: IdempotencyKey, now: datetime) -> bool:
-    """Whether a key's last message went out long ago, as its due time and the number of sends tell."""
+    """Whether a key's last message went out long ago, as its due time and the number of sends tell.
+
+    A key that a child gave back a moment ago has its message with its worker's parent, which puts it back.
+    """
     republish = settings().republish_after
     if row.sends < 0 or row.due_at is None:  # no message is out
+        return False
+    if row.open_at is not None and exact(shifted(row.open_at, timedelta(seconds=SOON))) > exact(now):
         return False
     doubled: int = 2 ** min(max(row.sends - 1, 0), 11)
     pause = republish if row.sends == 0 else min(republish * doubled, LONGEST_PAUSE)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Now
 
 from django_idempotent_tasks.ledger.stores import get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.states import State
+from django_idempotent_tasks.states import Reason, State
 from django_idempotent_tasks.sweeper.early import SOON, Early
 from tests.processes.reserved.shop import Shop
 from tests.sample import atomic
@@ -62,6 +64,16 @@ def test_a_page_at_a_time_is_looked_at_and_every_call_in_the_end(
     early = Early(app)
     early._bite.size = early._bite.most = 2
     assert [hasten(usual, early, SOON + 1) for _ in range(3)] == [2, 2, 1]
+
+
+def test_a_key_that_was_given_back_is_left_to_its_own_message_first(usual: Shop, key: str) -> None:
+    """A child may have been told to end alone: its parent, which counts a crash then, hears of it later."""
+    usual.order(key)
+    usual.site.broker.clear()
+    given_back = {"state": State.RETRY, "reason": Reason.RELEASED, "open_at": Now()}
+    usual.keys().update(**given_back, due_at=Now() + timedelta(seconds=60))
+    assert hasten(usual, Early(app), 1) == 0
+    assert hasten(usual, Early(app), SOON + 1) == 1
 
 
 @pytest.mark.slow
