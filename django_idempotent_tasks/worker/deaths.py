@@ -30,7 +30,7 @@ MOMENTS = (0.02, 0.05, 0.1)
 
 
 def record_soon(record: Callable[[], Recorded]) -> None:
-    """Record the end of a lost atomic run, at best before a copy of its message begins the next one."""
+    """Record the end of a lost atomic run; waits up to 0.2 s until the database has rolled it back."""
     for moment in MOMENTS:
         if record() is not Recorded.HELD:
             return

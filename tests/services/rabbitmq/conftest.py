@@ -31,7 +31,7 @@ def vhost(site: Site) -> Iterator[Vhost]:  # noqa: ARG001, F811  skips where the
 
 @pytest.fixture(autouse=True)
 def _undisturbed(undisturbed: None) -> None:  # noqa: F811
-    """As the name says."""
+    """No test beside these blocks the node."""
 
 
 @contextmanager
