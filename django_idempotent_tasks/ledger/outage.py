@@ -29,18 +29,20 @@ def note(store: LedgerStore) -> int:
 
 
 def spared(store: LedgerStore, entry: Entry) -> float:
-    """For how many seconds nobody may take over a key whose lease is over; 0 where anybody may.
+    """For how many seconds a copy waits before it looks again at a key whose lease is over; 0: take it over.
 
     Its owner has as long to come back as the lease that it was given, whatever the claimant's would be.
-    Where no sweeper has ever run, nobody knows of an outage: 0. Where none runs now, or none has come back
-    yet, this function notes in its place that the ledger answers, for as long as the caller will wait. It
-    does not do so inside a transaction, which would keep all sweepers from their own notes until its end.
+    Where no sweeper has ever run, nobody knows of an outage: 0. Meanwhile a copy that waits notes that the
+    ledger answers, as sweepers do, of which perhaps none runs, or none has come back yet. Its note is good
+    for no longer than theirs, or it would hide the next outage; so the copy comes back twice in that time.
+    Inside a transaction nobody notes, which would keep all sweepers from their own notes until its end.
     """
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
         return 0.0
-    if entry.answers:
-        return max(entry.lease - entry.answered_for, 0.0)
-    if is_open(store.connection):
+    left = entry.lease - (entry.answered_for if entry.answers else 0.0)
+    if left <= 0:
         return 0.0
-    store.lead(LEDGER, holder=LEDGER, lease=2 * entry.lease + GAP)
-    return float(entry.lease)
+    if is_open(store.connection):
+        return left if entry.answers else 0.0
+    store.lead(LEDGER, holder=LEDGER, lease=GAP)
+    return min(left, GAP / 2)

@@ -42,7 +42,12 @@ def _set_the_pace(**_kwargs: object) -> None:
     pace = os.environ.get("PROJ_SWEEP_SECONDS")
     if pace:
         thread.POLL = thread.INTERVAL = presence.EVERY = float(pace)
-        outage.GAP = math.ceil(3 * thread.POLL) + 1
+        outage.GAP = gap(thread.POLL)
+
+
+def gap(pace: float) -> int:
+    """Return how many seconds without a note are an outage where sweepers note at this pace."""
+    return math.ceil(3 * pace) + 1
 
 
 @signals.beat_init.connect

@@ -11,7 +11,7 @@ from django_idempotent_tasks.ledger.ledger import Ledger
 from django_idempotent_tasks.ledger.rules import Step
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.ledger.values import Claimed, Outcome, Waiting
+from django_idempotent_tasks.ledger.values import Call, Claimed, Outcome, Waiting
 from django_idempotent_tasks.testing.contract.bench import Bench, new_owner
 from tests.support.ledger.policies import POLICY
 
@@ -19,8 +19,12 @@ pytestmark = pytest.mark.django_db(
     transaction=True, databases=["default", "sqlite"], available_apps=["django_idempotent_tasks"]
 )
 
-#: What the owner was given, and what its task's policy says since then.
-OLD, NEW = 40, 400
+#: What the owner was given, and what its task's policy says since then; and a lease below the pace of copies.
+OLD, NEW, SHORT = 40, 400, 4
+#: After how many seconds, at most, a copy comes back that waits for an owner after an outage.
+PACE = outage.GAP // 2
+#: An outage after which the lease is over.
+OUTAGE = OLD + 1
 #: Seconds that may pass on a busy machine.
 SLACK = 9
 
@@ -39,32 +43,48 @@ class Claims(Bench):
     def store(self) -> LedgerStore:
         return get_store(self._alias)
 
-    def claims(self, lease: int, policys: int) -> Outcome:
-        """What a copy gets whose key was claimed with ``lease``, and whose task has another one by now."""
-        call = self.claimed(lease=lease).call
+    def claims(self, lease: int, policys: int, *, answered: int) -> Outcome:
+        """What a copy gets just after a lease, where sweepers note for so long that the ledger answers.
+
+        The key was claimed with ``lease``, and its task has another one by now.
+        """
+        with shifted(lease + 1 - answered):
+            self.store().resign(outage.LEDGER, holder=outage.LEDGER)
+            self.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=answered + outage.GAP)
+        return self.comes_back(self.claimed(lease=lease).call, lease + 1, policys)
+
+    def comes_back(self, call: Call, after: int, policys: int) -> Outcome:
+        """What a copy of this call gets so many seconds from now."""
         ledger = Ledger(self.store(), replace(POLICY, lease=policys))
-        with shifted(lease + 1):
+        with shifted(after):
             return ledger.claim(call, owner=new_owner(), first=Step.WAIT)
 
 
 def test_a_copy_waits_for_the_lease_of_the_owner_and_not_for_its_own(bench: Claims) -> None:
     for lease, policys in ((OLD, NEW), (NEW, OLD)):
-        with shifted(lease + 1):
-            bench.store().resign(outage.LEDGER, holder=outage.LEDGER)
-            outage.note(bench.store())  # the first word after the outage
-        outcome = bench.claims(lease, policys)
-        assert isinstance(outcome, Waiting)
-        assert lease - SLACK < outcome.seconds <= lease
+        assert isinstance(bench.claims(lease, policys, answered=lease - SLACK), Waiting)
+        assert isinstance(bench.claims(lease, policys, answered=lease), Claimed)
 
 
-def test_where_no_sweeper_is_back_yet_it_waits_for_that_lease_as_well(bench: Claims) -> None:
+@pytest.mark.parametrize("lease", [OLD, SHORT])
+def test_where_no_sweeper_is_back_yet_copies_note_that_the_ledger_answers_until_the_lease_is_over(
+    bench: Claims, lease: int
+) -> None:
     outage.note(bench.store())
-    for lease, policys in ((OLD, NEW), (NEW, OLD)):
-        with shifted(lease + 1):
-            bench.store().resign(outage.LEDGER, holder=outage.LEDGER)
-        assert bench.claims(lease, policys) == Waiting(lease)
+    call = bench.claimed(lease=lease).call
+    for after in range(0, lease, PACE):
+        outcome = bench.comes_back(call, OUTAGE + after, NEW)
+        assert isinstance(outcome, Waiting)
+        assert 0 < outcome.seconds <= PACE
+    assert isinstance(bench.comes_back(call, OUTAGE + lease, NEW), Claimed)
 
 
-def test_where_the_ledger_has_answered_for_that_lease_it_takes_over(bench: Claims) -> None:
-    bench.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=NEW)
-    assert isinstance(bench.claims(OLD, NEW), Claimed)
+def test_a_second_outage_right_after_the_first_is_seen_though_only_a_copy_has_come_between(
+    bench: Claims,
+) -> None:
+    outage.note(bench.store())
+    call = bench.claimed(lease=OLD).call
+    for after in (OUTAGE, 2 * OUTAGE, 3 * OUTAGE):
+        assert isinstance(bench.comes_back(call, after, OLD), Waiting)
+        with shifted(after + outage.GAP + 1):
+            assert outage.note(bench.store()) <= SLACK

@@ -10,11 +10,15 @@ from typing import Any
 
 from celery.result import AsyncResult
 
-from tests.sample.celery import app
+from tests.sample.celery import app, gap
 from tests.support.brokers.broker import Broker
 from tests.support.ledger.rows import Rows
 from tests.support.workers.journal import Journal
 from tests.support.workers.processes import Worker
+
+#: Seconds between two sweeps of a site's workers, and how many without a note of them are an outage.
+SWEEP_SECONDS = 0.5
+GAP = gap(SWEEP_SECONDS)
 
 
 @dataclass
@@ -53,7 +57,7 @@ class Site:
             "CELERY_BROKER_URL": self.broker.url,
             "PROJ_PREFIX": self.broker.prefix,
             "PROJ_DIRECTORY": str(self.directory),
-            "PROJ_SWEEP_SECONDS": "0.5",
+            "PROJ_SWEEP_SECONDS": str(SWEEP_SECONDS),
             **environment,
         }
         log = self.directory / f"{name}-{len(self.workers)}.log"
