@@ -69,7 +69,7 @@ def test_a_call_that_a_time_limit_ends_has_failed_and_is_not_run_again(
     own_site: Site, worker: Worker, key: str
 ) -> None:
     limits = {"time_limit": "TimeLimitExceeded", "soft_time_limit": "SoftTimeLimitExceeded"}
-    calls = {each: own_site.send(lasting, f"{key}-{each}", options={each: 1}).id for each in limits}
+    calls = {each: own_site.send(lasting, f"{key}-{each}", options={each: 2}).id for each in limits}
     for each, error in limits.items():
         assert type(result_of(calls[each])).__name__ == error
         row = ended(own_site, f"{key}-{each}", State.FAILED, attempts=1, crashes=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -19,6 +18,7 @@ pytest.importorskip("prometheus_client")
 
 from django_idempotent_tasks.metrics.prometheus import DIRECTORY
 from django_idempotent_tasks.states import State
+from example_project.servers.process import free_port
 from tests.sample import tasks
 from tests.support.waiting import eventually
 from tests.support.workers.site import Site
@@ -51,13 +51,6 @@ def _try(port: int) -> str:
         return scraped(port)
     except OSError:
         return ""
-
-
-def free_port() -> int:
-    """A port on which nobody listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 def test_what_children_count_is_scraped_also_after_they_were_killed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,8 @@ from redis import Redis
 from tests.support.waiting import eventually
 
 QUEUE = "celery"
+#: Seconds in which a worker notes that it has taken a message.
+READING = 0.05
 
 
 @dataclass
@@ -46,8 +49,18 @@ class Broker:
         return self.waiting() == 0 and self.unacknowledged() == 0
 
     def wait_until_empty(self, *, within: float = 30.0) -> None:
-        """Wait until every message was taken and acknowledged."""
-        eventually(self.is_empty, "every message is acknowledged", within=within)
+        """Wait until every message was taken and acknowledged.
+
+        A message is in neither place for a moment, while a worker reads it: one look may see nothing.
+        """
+
+        def stays_empty() -> bool:
+            if self.is_empty():
+                time.sleep(READING)
+                return self.is_empty()
+            return False
+
+        eventually(stays_empty, "every message is acknowledged", within=within)
 
     def take_parked(self) -> bytes:
         """Take the message that waits in the queue without a consumer."""
