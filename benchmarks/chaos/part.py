@@ -19,6 +19,7 @@ from benchmarks.chaos.broken import BROKEN
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.links import Links
+from benchmarks.chaos.pace import VARIABLE, Pace
 from benchmarks.chaos.page import page_of
 from benchmarks.chaos.plan import Plan, Setting, Strike, make_plan
 from benchmarks.chaos.possible import impossible, told, unchosen
@@ -110,6 +111,7 @@ def _fleet(setting: Setting, logs: Path, links: Links) -> Fleet:
     if os.environ.get(BROKEN) != "sweeper":
         fleet.add("sweeper", ["django", "idem", "sweep"])
     os.environ["CHAOS_WEB"] = str(free_port())
+    os.environ[VARIABLE] = str(logs / "pace")
     fleet.add("web", ["benchmarks.chaos.web", os.environ["CHAOS_WEB"]])
     return fleet
 
@@ -127,11 +129,13 @@ def _round(plan: Plan, servers: OwnServers, fleet: Fleet, levels: Levels, began:
     words.append(os.environ["CHAOS_WEB"])
     fleet.add("beat", ["django", "idem", "beat"], number=BEATS)
     fleet.add("sender", ["benchmarks.chaos.sender", "{number}", *words], number=SENDERS, ends=True)
+    pace = Pace.of()
+    pace.struck(0, plan)
     fleet.begin_all()
     if not wait_until(lambda: len(fleet.ready_workers()) == len(fleet.of("worker")), seconds=START):
         raise BrokenBenchmark("The workers did not become ready.")
     fleet.notes = []
-    return Run(plan, servers, fleet, app, levels, say).carry_out()
+    return Run(plan, servers, fleet, app, levels, pace, say).carry_out()
 
 
 def _report(directory: Path, outcomes: list[Outcome], levels: Levels) -> Report:

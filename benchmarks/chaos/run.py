@@ -17,6 +17,7 @@ from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.later import Later
 from benchmarks.chaos.levels import Levels
 from benchmarks.chaos.outages import Outages
+from benchmarks.chaos.pace import Pace
 from benchmarks.chaos.plan import Fault, Kind, Plan, Strike
 from benchmarks.chaos.servers import OwnServers
 from benchmarks.chaos.verdict import Verdict, judge
@@ -81,6 +82,7 @@ class Run:
     fleet: Fleet
     app: Celery
     levels: Levels
+    pace: Pace
     say: Callable[[str], None]
     struck: list[Struck] = field(default_factory=list)
     _later: Later = field(default_factory=Later)
@@ -98,6 +100,7 @@ class Run:
         for fault in self.plan.faults:
             self._go_on_until(lambda: self._progress >= fault.at, STALLED)  # noqa: B023  done at once
             self._strike(faults, fault)
+            self.pace.struck(len(self.struck), self.plan)
             self._later.rest(GAP)
         self.say("the last fault has struck; the rest of the calls ends undisturbed")
         self._go_on_until(lambda: not self._later.waits, SETTLING)

@@ -20,6 +20,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.db.models import F
 
+from benchmarks.chaos.pace import Pace
 from benchmarks.chaos.plan import CHUNK, PLAIN, RECORDS, Call, Kind, Setting, make_plan
 
 django.setup()
@@ -47,6 +48,8 @@ UNDER_WAY = 200
 #: Seconds after which a plain call that the ledger does not know is sent again: more than a queue of that
 #: many calls takes. And those between two looks for such calls, while others are sent and afterwards.
 AGAIN, LOOK, PAUSE = 15.0, 5.0, 1.0
+#: Seconds between two looks whether the faults have kept up.
+PACE = 0.2
 #: Answers of the web server that mean that the call is accepted.
 ACCEPTED = {200, 202, 409}
 
@@ -54,10 +57,17 @@ ACCEPTED = {200, 202, 409}
 class Sender:
     """Sends calls one after the other, each until it is accepted."""
 
-    def __init__(self, prefix: str, web: int, send: Callable[[Call], None] | None = None) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        web: int,
+        send: Callable[[Call], None] | None = None,
+        may_send: Callable[[Call], bool] = lambda _call: True,
+    ) -> None:
         self._prefix = prefix
         self._web = web
         self._send = send or self._send_by_kind
+        self._may_send = may_send
         #: Plain calls of this sender that the ledger did not know at the last look, by their keys' text.
         self._unknown: dict[str, Call] = {}
         self._sent_at: dict[str, float] = {}
@@ -69,6 +79,9 @@ class Sender:
         self._expect(*(call for call in calls if call.name in sent))
         for number, call in enumerate(call for call in calls if call.name not in sent):
             if number % 20 == 0:
+                self._until_done(self._wait_for_room)
+            while not self._may_send(call):
+                time.sleep(PACE)
                 self._until_done(self._wait_for_room)
             self._until_done(lambda: self._send_once(call))  # noqa: B023  done at once
             self._expect(call)
@@ -183,7 +196,8 @@ def _sent(prefix: str) -> set[str]:
 def main(number: str, senders: str, seed: str, setting: str, web: str) -> None:
     """Send the calls of one sender."""
     plan = make_plan(int(seed), Setting(**json.loads(setting)))
-    Sender(plan.prefix, int(web)).run(
+    pace = Pace.of()
+    Sender(plan.prefix, int(web), may_send=lambda call: pace.allows(call.number, plan)).run(
         [call for call in plan.calls if call.number % int(senders) == int(number)]
     )
 

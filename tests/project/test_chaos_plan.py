@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.chaos.levels import Levels
+from benchmarks.chaos.pace import Pace
 from benchmarks.chaos.plan import OF_A_HOST, Kind, Setting, Strike, make_plan, strikes_of
 from benchmarks.chaos.report import text_of
 from benchmarks.chaos.run import Outcome
@@ -58,3 +61,18 @@ def test_the_report_and_its_last_line_say_which_kinds_of_faults_were_left_out_an
     text = text_of(outcome, Levels())
     assert text.endswith("\nlost: 0, doubled: 0; left out here: host cut off, worker clock set wrong")
     assert "\nleft out, since nobody may: host cut off\n" in text
+
+
+def test_senders_wait_for_the_faults_of_a_small_run_but_for_a_tenth_of_the_calls(tmp_path: Path) -> None:
+    plan, pace = make_plan(1, Setting(calls=400, faults=20)), Pace(tmp_path / "pace")
+    sent = []
+    for struck in (0, 10, 18):
+        pace.struck(struck, plan)
+        sent.append(max(call.number for call in plan.calls if pace.allows(call.number, plan)))
+    assert sent == [40, 240, 399]
+
+
+def test_a_run_without_faults_waits_for_nothing(tmp_path: Path) -> None:
+    plan, pace = make_plan(1, Setting(calls=400, faults=0)), Pace(tmp_path / "pace")
+    pace.struck(0, plan)
+    assert all(pace.allows(call.number, plan) for call in plan.calls)
