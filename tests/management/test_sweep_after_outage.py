@@ -102,6 +102,31 @@ def test_it_waits_for_a_sweeper_that_is_not_back_yet(keys: Keys, waiting: Any) -
 
 
 @both
+def test_a_sweeper_may_come_back_between_its_two_looks_at_the_note(
+    keys: Keys, waiting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.claimed(call("alive"), lease=LEASE)
+    outage.note(keys.store())
+    kind, looks = type(keys.store()), iter(range(1000))
+    led_for, now = kind.led_for, module.database_now
+
+    def comes_back(look: Any) -> Any:
+        def first_looks(store: Any, *named: str) -> Any:
+            seen = look(store, *named)
+            if next(looks) == 0:
+                keys.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=outage.GAP)
+            return seen
+
+        return first_looks
+
+    monkeypatch.setattr(kind, "led_for", comes_back(led_for))
+    monkeypatch.setattr(module, "database_now", comes_back(now))
+    with shifted(400):
+        waiting(lambda: None)
+        assert swept(keys) == (0, 1)
+
+
+@both
 def test_where_no_sweeper_comes_back_it_frees_what_is_over(
     keys: Keys, waiting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

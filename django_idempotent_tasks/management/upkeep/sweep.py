@@ -155,9 +155,13 @@ def _calm(store: LedgerStore) -> int:
 
 
 def _noted(store: LedgerStore) -> tuple[float | None, bool]:
-    """For how many seconds sweepers have noted that the ledger answers (None: never); whether they do now."""
+    """For how many seconds sweepers have noted that the ledger answers (None: never); whether they do now.
+
+    In this order: a first note after an outage that came between would end the outage, and not its count.
+    """
     noted = Leader.objects.using(store.connection.alias).filter(name=outage.LEDGER)
-    return store.led_for(outage.LEDGER), noted.filter(expires_at__gt=database_now(store)).exists()
+    answers = noted.filter(expires_at__gt=database_now(store)).exists()
+    return store.led_for(outage.LEDGER), answers
 
 
 def _over(store: LedgerStore) -> QuerySet[IdempotencyKey]:
