@@ -17,9 +17,13 @@ from .values import Entry
 #: The name of that duty, and of its holder, in the leader table; the statement that reads a key has it too.
 LEDGER = "ledger"
 
-#: Seconds without a note of any sweeper that count as an outage. Each sweeper notes every 3 s, unless a slow
+#: Seconds without any note that count as an outage. Each sweeper notes every 3 s, unless a slow
 #: broker or a full bite delays it.
 GAP = 10
+
+#: A copy that waits writes no note while the latest one is younger: all notes are one row, for which a
+#: thousand copies would queue.
+YOUNG = 3
 
 
 def note(store: LedgerStore) -> int:
@@ -35,6 +39,7 @@ def spared(store: LedgerStore, entry: Entry) -> float:
     Where no sweeper has ever run, nobody knows of an outage: 0. Meanwhile a copy that waits notes that the
     ledger answers, as sweepers do, of which perhaps none runs, or none has come back yet. Its note is good
     for no longer than theirs, or it would hide the next outage; so the copy comes back twice in that time.
+    Beside sweepers, whose notes are young, copies hardly ever write.
     Inside a transaction nobody notes, which would keep all sweepers from their own notes until its end.
     """
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
@@ -44,5 +49,6 @@ def spared(store: LedgerStore, entry: Entry) -> float:
         return 0.0
     if is_open(store.connection):
         return left if entry.answers else 0.0
-    store.lead(LEDGER, holder=LEDGER, lease=GAP)
+    if entry.note_lasts < GAP - YOUNG:
+        store.lead(LEDGER, holder=LEDGER, lease=GAP)
     return min(left, GAP / 2)

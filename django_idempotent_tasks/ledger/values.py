@@ -89,8 +89,9 @@ class Entry:
     (negative when past). Both are None in states without a time test. ``no_message`` is whether
     nothing is stored that the sweeper could send; ``is_discarded`` whether a person has discarded
     the dead letter; ``in_external`` whether its owner is, or ended, inside ``external()``: such a
-    key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers
-    have noted without a gap that the ledger answers, None where none ever has, and whether they still do.
+    key is never open, whatever the time. ``answered_for`` and ``answers``: for how many seconds sweepers, and
+    copies that wait, have noted without a gap that the ledger answers, None where none ever has, and whether
+    they still do; ``note_lasts``: for how many seconds the latest note is good (negative when past).
     ``turn`` is that of the stored message, None without one. ``lease``: the seconds that its owner was given.
     ``is_noted``: the call for which the row was read has been recorded as a refused duplicate.
     """
@@ -116,6 +117,7 @@ class Entry:
     in_external: bool = False
     answered_for: float | None = None
     answers: bool = False
+    note_lasts: float = 0.0
     turn: Turn | None = None
     lease: int = 0
     is_noted: bool = False

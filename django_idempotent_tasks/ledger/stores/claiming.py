@@ -83,7 +83,7 @@ READ = f"""
 SELECT k.state, k.reason, k.token, k.generation, k.attempts, k.crashes, k.task, k.scope,
        k.task_id, k.runner_task_id, k.owner, k.fingerprint, k.result, {IS_OPEN}, {{opens_in}},
        {WAS_ANSWERED},
-       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, l.expires_at > {{now}},
+       k.message IS NULL, k.discarded_at IS NOT NULL, k.in_external, {{led_for}}, {{note_lasts}},
        SUBSTR(k.message, 1, {HEAD}), k.lease_seconds
   FROM {{key}} k LEFT JOIN {{leader}} l ON l.name = 'ledger' WHERE k.digest = %(digest)s
 """

@@ -175,6 +175,7 @@ def _render(dialect: Dialect, template: str, _offset: int, _schema: str | None) 
         after_send=dialect.after(send_wait),
         opens_in=dialect.until("k.open_at"),
         led_for=f"-{dialect.until('l.since')}",
+        note_lasts=dialect.until("l.expires_at"),
         true=dialect.true,
         false=dialect.false,
         least=dialect.least,

@@ -161,7 +161,7 @@ def _surely(refused: str) -> str:
 _READ = (
     "state, reason, token, generation, attempts, crashes, task, scope, task_id, runner_task_id, owner,"
     " fingerprint, result, is_open, opens_in, was_answered, no_message, is_discarded, in_external,"
-    " answered_for, answers, head, lease"
+    " answered_for, note_lasts, head, lease"
 )
 
 

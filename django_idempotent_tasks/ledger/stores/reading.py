@@ -51,7 +51,7 @@ def to_entry(row: Row) -> Entry:
     """A key's row, in the order of READ."""
     state, reason, token, generation, attempts, crashes, task, scope = row[:8]
     task_id, runner, owner, fingerprint, result = row[8:13]
-    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, answers = row[13:21]
+    is_open, opens_in, was_answered, no_message, is_discarded, in_external, answered_for, lasts = row[13:21]
     head, lease = row[21:23]
     is_doubted = state == State.RUNNING and bool(in_external)
     return Entry(
@@ -75,7 +75,8 @@ def to_entry(row: Row) -> Entry:
         is_discarded=bool(is_discarded),
         in_external=bool(in_external),
         answered_for=None if answered_for is None else float(answered_for),
-        answers=bool(answers),
+        answers=lasts is not None and lasts > 0,
+        note_lasts=0.0 if lasts is None else float(lasts),
         turn=read_turn(head),
         lease=lease,
     )

@@ -232,8 +232,10 @@ class Leadership(Bench):
         with shifted(LEASE - 10):
             assert _about(self.seen(call).answered_for, LEASE - 10)
             assert self.seen(call).answers is True
+            assert 0 < self.seen(call).note_lasts <= 10
         with shifted(LEASE + 1):
             assert self.seen(call).answers is False
+            assert self.seen(call).note_lasts < 0
 
     def test_duties_have_holders_of_their_own(self) -> None:
         self._lead("one")

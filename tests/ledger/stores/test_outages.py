@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -12,6 +13,7 @@ from django_idempotent_tasks.ledger.rules import Step
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
 from django_idempotent_tasks.ledger.values import Call, Claimed, Outcome, Waiting
+from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.testing.contract.bench import Bench, new_owner
 from tests.support.ledger.policies import POLICY
 
@@ -53,6 +55,10 @@ class Claims(Bench):
             self.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=answered + outage.GAP)
         return self.comes_back(self.claimed(lease=lease).call, lease + 1, policys)
 
+    def noted_until(self) -> datetime:
+        """The end of the latest note."""
+        return Leader.objects.using(self.alias).get(name=outage.LEDGER).expires_at
+
     def comes_back(self, call: Call, after: int, policys: int) -> Outcome:
         """What a copy of this call gets so many seconds from now."""
         ledger = Ledger(self.store(), replace(POLICY, lease=policys))
@@ -77,6 +83,18 @@ def test_where_no_sweeper_is_back_yet_copies_note_that_the_ledger_answers_until_
         assert isinstance(outcome, Waiting)
         assert 0 < outcome.seconds <= PACE
     assert isinstance(bench.comes_back(call, OUTAGE + lease, NEW), Claimed)
+
+
+def test_beside_sweepers_that_note_every_few_seconds_a_copy_notes_nothing(bench: Claims) -> None:
+    outage.note(bench.store())
+    call = bench.claimed(lease=OLD).call
+    with shifted(OUTAGE):
+        outage.note(bench.store())
+    noted = bench.noted_until()
+    assert isinstance(bench.comes_back(call, OUTAGE + 1, OLD), Waiting)
+    assert bench.noted_until() == noted
+    assert isinstance(bench.comes_back(call, OUTAGE + PACE, OLD), Waiting)
+    assert bench.noted_until() > noted
 
 
 def test_a_second_outage_right_after_the_first_is_seen_though_only_a_copy_has_come_between(
