@@ -39,8 +39,8 @@ def spared(store: LedgerStore, entry: Entry) -> float:
     Where no sweeper has ever run, nobody knows of an outage: 0. Meanwhile a copy that waits notes that the
     ledger answers, as sweepers do, of which perhaps none runs, or none has come back yet. Its note is good
     for no longer than theirs, or it would hide the next outage; so the copy comes back twice in that time.
-    Beside sweepers, whose notes are young, copies hardly ever write.
-    Inside a transaction nobody notes, which would keep all sweepers from their own notes until its end.
+    Beside sweepers, whose notes are young, copies hardly ever write. Inside a transaction nobody notes,
+    which would keep all sweepers from their own notes until its end.
     """
     if entry.state is not State.RUNNING or not entry.is_open or entry.answered_for is None:
         return 0.0
@@ -48,7 +48,7 @@ def spared(store: LedgerStore, entry: Entry) -> float:
     if left <= 0:
         return 0.0
     if is_open(store.connection):
-        return left if entry.answers else 0.0
+        return left
     if entry.note_lasts < GAP - YOUNG:
         store.lead(LEDGER, holder=LEDGER, lease=GAP)
     return min(left, GAP / 2)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from django.db import transaction
 
 from django_idempotent_tasks.ledger import outage
 from django_idempotent_tasks.ledger.ledger import Ledger
 from django_idempotent_tasks.ledger.rules import Step
 from django_idempotent_tasks.ledger.stores import LedgerStore, get_store
 from django_idempotent_tasks.ledger.stores.clock import shifted
-from django_idempotent_tasks.ledger.values import Call, Claimed, Outcome, Waiting
+from django_idempotent_tasks.ledger.values import Call, Claimed, Outcome, Refused, Waiting
 from django_idempotent_tasks.models import Leader
 from django_idempotent_tasks.testing.contract.bench import Bench, new_owner
 from tests.support.ledger.policies import POLICY
@@ -95,6 +96,19 @@ def test_beside_sweepers_that_note_every_few_seconds_a_copy_notes_nothing(bench:
     assert bench.noted_until() == noted
     assert isinstance(bench.comes_back(call, OUTAGE + PACE, OLD), Waiting)
     assert bench.noted_until() > noted
+
+
+def test_a_sender_in_a_transaction_leaves_a_key_to_an_owner_of_which_nobody_has_noted_anything_yet(
+    bench: Claims,
+) -> None:
+    outage.note(bench.store())
+    owner = bench.claimed(bench.call(message=None), lease=OLD)
+    ledger = Ledger(bench.store(), replace(POLICY, lease=OLD))
+    with shifted(OUTAGE), transaction.atomic(using=bench.alias):
+        sent = ledger.accept(bench.call("B", of=owner.call), wait=0, republish=300, sends=0)
+    assert isinstance(sent, Refused)
+    with shifted(OUTAGE):
+        assert bench.store().renew([owner]) == {owner.digest}
 
 
 def test_a_second_outage_right_after_the_first_is_seen_though_only_a_copy_has_come_between(
