@@ -21,9 +21,9 @@ LEDGER = "ledger"
 #: broker or a full bite delays it.
 GAP = 10
 
-#: A copy that waits writes no note while the latest one is younger: all notes are one row, for which a
-#: thousand copies would queue.
-YOUNG = 3
+#: The part of a gap for which a note is young. A copy that waits writes none then: all notes are one row, for
+#: which a thousand copies would queue.
+YOUNG = 1 / 3
 
 
 def note(store: LedgerStore) -> int:
@@ -49,6 +49,6 @@ def spared(store: LedgerStore, entry: Entry) -> float:
         return 0.0
     if is_open(store.connection):
         return left
-    if entry.note_lasts < GAP - YOUNG:
+    if entry.note_lasts < GAP * (1 - YOUNG):
         store.lead(LEDGER, holder=LEDGER, lease=GAP)
     return min(left, GAP / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -51,19 +52,22 @@ class Sweep:
     _until: datetime | None = None
     _left: list[Due] = field(default_factory=list)
 
-    def go_on(self, store: LedgerStore, *, calm: int = LONGEST) -> Swept:
+    def go_on(
+        self, store: LedgerStore, *, calm: Callable[[LedgerStore], int] = lambda _store: LONGEST
+    ) -> Swept:
         """Do one bite. Raises what the database raises.
 
-        ``calm``: seconds for which the ledger has answered; leases that are longer are not freed.
+        ``calm`` tells for how many seconds the ledger has answered; leases that are longer are not freed.
         """
         promoted = following.promote_all(store, bite=BITE)  # first, so that this very sweep sends them
         if self._until is None:
             drain(store)
             self._until = database_now(store)
+        answered = calm(store)  # after that time: an outage between them must not free what is over since
         redriven = carry_out(store)
         size = self.bite.size
         rows, self._left = self._left, []
-        taken = [] if rows else self.bite.take(lambda size: self._taken(store, size, calm))
+        taken = [] if rows else self.bite.take(lambda size: self._taken(store, size, answered))
         due = rows or hold_back(store, [row for row in taken or () if row.publish])
         posted = post(due, self.app, store, self.budget)
         for row in posted.unsent:
@@ -102,7 +106,7 @@ def sweep_bite(app: Celery, store: LedgerStore, *, calm: int = LONGEST) -> Swept
     Raises what the database raises.
     """
     sweep = Sweep(app)
-    swept = sweep.go_on(store, calm=calm)
+    swept = sweep.go_on(store, calm=lambda _store: calm)
     sweep.give_back(store)
     store.sum_duplicates(bite=SUM_BITE)
     return swept

@@ -149,7 +149,7 @@ class Sweeper:
         sweep, end = Sweep(self.app, self._bite, self._budget), time.monotonic() + SWEEP_TIME
         goes_on, swept = True, None
         while goes_on and not self._stopped.is_set() and time.monotonic() < end:
-            swept = self._guarded(lambda store: sweep.go_on(store, calm=outage.note(store)))
+            swept = self._guarded(lambda store: sweep.go_on(store, calm=outage.note))
             goes_on = isinstance(swept, Swept) and swept.goes_on
         if sweep.has_left:
             self._guarded(sweep.give_back)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from celery import Celery
 
 from django_idempotent_tasks.ledger import outage
+from django_idempotent_tasks.ledger.ledger import Ledger
+from django_idempotent_tasks.ledger.moments import database_now
+from django_idempotent_tasks.ledger.rules import Step
 from django_idempotent_tasks.ledger.stores.clock import shifted
+from django_idempotent_tasks.ledger.values import Waiting
 from django_idempotent_tasks.management.upkeep import sweep as module
-from django_idempotent_tasks.models import Leader
+from django_idempotent_tasks.models import SWEEPER, Leader
 from django_idempotent_tasks.states import State
+from django_idempotent_tasks.sweeper import sweep as sweeping
+from django_idempotent_tasks.sweeper.thread import LEADER_LEASE, Sweeper
+from django_idempotent_tasks.testing.contract.bench import new_owner
 from tests.management.test_command_sweep import app, call
 from tests.support.keys import Keys, both, facts, idem
+from tests.support.ledger.policies import POLICY
 
 __all__ = ["app"]
 
@@ -34,11 +45,17 @@ def swept(keys: Keys) -> tuple[int, int]:
     return seen["freed"], seen["spared"]
 
 
+def sweeper(keys: Keys) -> None:
+    """Do what the sweeper of a worker does at its poll: note that the ledger answers, and lead."""
+    outage.note(keys.store())
+    keys.store().lead(SWEEPER, holder="worker", lease=LEADER_LEASE)
+
+
 def answering(keys: Keys, *, since: int, until: int) -> None:
-    """Note what the sweepers of workers note in this time of the clock, every few seconds."""
+    """Do what the sweepers of workers do in this time of the clock, every few seconds."""
     for moment in range(since, until + 1, outage.GAP - 2):
         with shifted(moment):
-            outage.note(keys.store())
+            sweeper(keys)
 
 
 @pytest.fixture
@@ -76,7 +93,7 @@ def test_a_lease_is_not_freed_before_the_ledger_has_answered_for_as_long(keys: K
 def test_it_says_how_many_it_leaves_alone_and_why(keys: Keys) -> None:
     keys.claimed(call("alive"), lease=LEASE)
     with shifted(400):
-        outage.note(keys.store())
+        sweeper(keys)
         code, text = idem("sweep", "--once", "--database", keys.alias)
     assert code == 0
     assert "1 lease(s) are over and were left to their owners, which may come back after an outage" in text
@@ -86,7 +103,7 @@ def test_it_says_how_many_it_leaves_alone_and_why(keys: Keys) -> None:
 def test_an_owner_that_came_back_is_not_told_of(keys: Keys) -> None:
     claim = keys.claimed(call("alive"), lease=LEASE)
     with shifted(400):
-        outage.note(keys.store())
+        sweeper(keys)
         assert keys.store().renew([claim]) == {claim.digest}
         assert swept(keys) == (0, 0)
 
@@ -96,7 +113,7 @@ def test_it_waits_for_a_sweeper_that_is_not_back_yet(keys: Keys, waiting: Any) -
     keys.claimed(call("alive"), lease=LEASE)
     outage.note(keys.store())
     with shifted(400):
-        pauses = waiting(lambda: outage.note(keys.store()))
+        pauses = waiting(lambda: sweeper(keys))
         assert swept(keys) == (0, 1)
     assert len(pauses) == 1
 
@@ -108,19 +125,19 @@ def test_a_sweeper_may_come_back_between_its_two_looks_at_the_note(
     keys.claimed(call("alive"), lease=LEASE)
     outage.note(keys.store())
     kind, looks = type(keys.store()), iter(range(1000))
-    led_for, now = kind.led_for, module.database_now
+    led_for = kind.led_for
 
     def comes_back(look: Any) -> Any:
         def first_looks(store: Any, *named: str) -> Any:
             seen = look(store, *named)
             if next(looks) == 0:
-                keys.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=outage.GAP)
+                sweeper(keys)
             return seen
 
         return first_looks
 
     monkeypatch.setattr(kind, "led_for", comes_back(led_for))
-    monkeypatch.setattr(module, "database_now", comes_back(now))
+    monkeypatch.setattr(module, "database_now", comes_back(database_now))
     with shifted(400):
         waiting(lambda: None)
         assert swept(keys) == (0, 1)
@@ -138,6 +155,34 @@ def test_where_no_sweeper_comes_back_it_frees_what_is_over(
         pauses = waiting(lambda: None)
         assert swept(keys) == (1, 0)
     assert len(pauses) == outage.GAP - 1
+
+
+@both
+def test_the_notes_of_a_copy_that_waits_keep_no_sweep_from_a_dead_owner(
+    keys: Keys, waiting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = keys.claimed(call("dead"), lease=LEASE)
+    outage.note(keys.store())
+    ledger, clock = Ledger(keys.store(), replace(POLICY, lease=LEASE)), iter(range(1000))
+    monkeypatch.setattr(module, "monotonic", lambda: next(clock))
+    with shifted(400):
+        assert isinstance(ledger.claim(claim.call, owner=new_owner(), first=Step.WAIT), Waiting)
+        waiting(lambda: None)
+        assert swept(keys) == (1, 0)
+
+
+@both
+def test_a_host_that_stands_still_between_the_time_of_a_sweep_and_the_note_frees_no_key(
+    keys: Keys, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = keys.claimed(call("alive"), lease=LEASE)
+    with shifted(-LEASE):
+        keys.store().lead(outage.LEDGER, holder=outage.LEDGER, lease=LEASE + outage.GAP)
+    thread = Sweeper(app, database=keys.alias)
+    with ExitStack() as stack:
+        monkeypatch.setattr(sweeping, "drain", lambda _store: stack.enter_context(shifted(400)))
+        thread._free_and_send()
+    assert keys.row(claim).token == 1
 
 
 @both

@@ -108,7 +108,7 @@ def _sweep(store: LedgerStore, app: Celery, calm: int, found: Counter[str]) -> N
     while goes_on:
         held = _tokens(_over(store).filter(lease_seconds__lte=calm))
         with store.side_connection() as side:
-            swept = sweep.go_on(side, calm=calm)
+            swept = sweep.go_on(side, calm=lambda _store: calm)
         goes_on = swept.goes_on
         found.update(freed=_freed(swept, held), sent=swept.sent, waiting=len(swept.unsent))
 
@@ -138,9 +138,9 @@ def _tidied(store: LedgerStore) -> int:
 def _calm(store: LedgerStore) -> int:
     """For how many seconds the ledger has answered, by the notes of sweepers: longer leases are spared.
 
-    Right after an outage no sweeper is back yet: where leases are over, this function waits for one. If
-    none comes back, none runs, and nobody knows of an outage. This function writes no note itself, or a
-    sweep from cron would never free a lease there.
+    Right after an outage no sweeper leads yet: where leases are over, this function waits for one. If none
+    comes back, none runs, and nobody knows of an outage; the notes of copies that wait do not count then.
+    This function writes no note itself, or a sweep from cron would never free a lease there.
     """
     end = monotonic() + outage.GAP
     while True:
@@ -155,12 +155,12 @@ def _calm(store: LedgerStore) -> int:
 
 
 def _noted(store: LedgerStore) -> tuple[float | None, bool]:
-    """For how many seconds sweepers have noted that the ledger answers (None: never); whether they do now.
+    """For how many seconds the ledger has answered by its notes, None without any; whether sweepers note now.
 
     In this order: a first note after an outage that came between would end the outage, and not its count.
     """
-    noted = Leader.objects.using(store.connection.alias).filter(name=outage.LEDGER)
-    answers = noted.filter(expires_at__gt=database_now(store)).exists()
+    held = Leader.objects.using(store.connection.alias).filter(expires_at__gt=database_now(store))
+    answers = {outage.LEDGER, SWEEPER} <= set(held.values_list("name", flat=True))
     return store.led_for(outage.LEDGER), answers
 
 
