@@ -1,10 +1,10 @@
 """Notes since when the ledger answers, so that after an outage each owner has one lease to come back.
 
 A lease that ended while nobody could reach the ledger says nothing about its owner. The sweepers of all
-workers note in the leader table, as a duty that they hold together, that the ledger answers. After more
-than ``GAP`` seconds without a note the count begins anew, and no lease is freed or taken over before the
-ledger has answered for as long as that lease. A host that dies beside others leaves no such gap: nobody
-waits longer for its keys.
+workers, and copies of messages that wait, note in the leader table, as a duty that they hold together, that
+the ledger answers. After more than ``GAP`` seconds without a note the count begins anew, and no lease is
+freed or taken over before the ledger has answered for as long as that lease. A host that dies beside others
+leaves no such gap: nobody waits longer for its keys.
 """
 
 from __future__ import annotations
