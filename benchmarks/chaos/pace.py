@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,9 @@ class Pace:
     path: Path
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Pace:
+    def of_environment(cls) -> Pace:
         """The one that the environment names."""
-        return cls(Path(environment[VARIABLE]))
+        return cls(Path(os.environ[VARIABLE]))
 
     def struck(self, faults: int, plan: Plan) -> None:
         """Note that so many faults of the plan have struck. A reader sees the old text or the new one."""

@@ -129,7 +129,7 @@ def _round(plan: Plan, servers: OwnServers, fleet: Fleet, levels: Levels, began:
     words.append(os.environ["CHAOS_WEB"])
     fleet.add("beat", ["django", "idem", "beat"], number=BEATS)
     fleet.add("sender", ["benchmarks.chaos.sender", "{number}", *words], number=SENDERS, ends=True)
-    pace = Pace.of()
+    pace = Pace.of_environment()
     pace.struck(0, plan)
     fleet.begin_all()
     if not wait_until(lambda: len(fleet.ready_workers()) == len(fleet.of("worker")), seconds=START):

@@ -196,7 +196,7 @@ def _sent(prefix: str) -> set[str]:
 def main(number: str, senders: str, seed: str, setting: str, web: str) -> None:
     """Send the calls of one sender."""
     plan = make_plan(int(seed), Setting(**json.loads(setting)))
-    pace = Pace.of()
+    pace = Pace.of_environment()
     Sender(plan.prefix, int(web), may_send=lambda call: pace.allows(call.number, plan)).run(
         [call for call in plan.calls if call.number % int(senders) == int(number)]
     )

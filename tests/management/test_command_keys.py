@@ -157,13 +157,13 @@ def test_a_running_key_shows_who_holds_it_and_for_how_long(keys: Keys) -> None:
         text = idem("keys", "show", claim.digest, "--database", keys.alias)[1]
     assert (seen["holder_task_id"], seen["attempts"], seen["holder_is_alive"]) == ("A", 1, True)
     assert seen["holder"].startswith("mail@host, pid 4711, since ")
-    assert 10 < seen["lease_left_seconds"] <= 40
+    assert 30 < seen["lease_left_seconds"] <= 40
     assert f"holder: {seen['holder']}" in text
     (listed,) = facts(keys, "keys", "list")[1]["keys"]
     assert listed["holder"] == seen["holder"]
     assert seen["holder"] in idem("keys", "list", "--database", keys.alias)[1]
     assert claim.owner not in text
-    assert re.search(r"started: [2-5]\d s ago", text)
+    assert re.search(r"started: 2\d s ago", text)
     with shifted(70):
         assert "lease: over for 1" in idem("keys", "show", claim.digest, "--database", keys.alias)[1]
 

@@ -92,7 +92,7 @@ def test_beside_sweepers_that_note_every_few_seconds_a_copy_notes_nothing(bench:
     with shifted(OUTAGE):
         outage.note(bench.store())
     noted = bench.noted_until()
-    assert isinstance(bench.comes_back(call, OUTAGE + 1, OLD), Waiting)
+    assert isinstance(bench.comes_back(call, OUTAGE, OLD), Waiting)
     assert bench.noted_until() == noted
     assert isinstance(bench.comes_back(call, OUTAGE + PACE, OLD), Waiting)
     assert bench.noted_until() > noted
